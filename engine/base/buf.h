@@ -24,7 +24,7 @@ void buf_fini(struct buf *b);
 int buf_append(struct buf *b, const void *bytes, size_t size);
 int buf_print(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Drops the first `size` bytes (at most all). */
+/* Drops the first `size` bytes (or all, if fewer). */
 void buf_consume(struct buf *b, size_t size);
 void buf_clear(struct buf *b);
 

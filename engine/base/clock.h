@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* clock.h - monotonic clock for deadlines, a wait that ends at one, and the time of day
+/* clock.h - monotonic clock for deadlines, a wait until a deadline, and the time of day
  *
  * A separate file, so that tests can replace it by a virtual clock
  * (tests/unit/engine/contract/clock_fixture.h).
@@ -28,7 +28,7 @@ static inline double clock_ago_s(uint64_t then_ns)
 /* Like clock_ms(), but continues while the machine is suspended: for limits that people set in hours. */
 int64_t clock_boot_ms(void);
 
-/* Since 1970, as the system's clock says; it may be set back. */
+/* Since 1970, by the system's clock, which may be set back. */
 int64_t clock_unix_ns(void);
 
 static inline int64_t clock_unix_ms(void)

@@ -54,7 +54,7 @@ void clock_jump_text(char *out, size_t size, const struct clock_change *change)
     if (change->jump_ms && n >= 0 && (size_t)n < size) {
         duration(time, change->jump_ms < 0 ? -change->jump_ms : change->jump_ms);
         snprintf(out + n, size - (size_t)n, "%sthe wall clock was set %s by %s; deadlines, back-off and max_duration "
-                 "do not depend on it, and times shown before are in the old time", n ? ". Also, " : "",
+                 "do not depend on it; times shown earlier use the old clock", n ? ". Also, " : "",
                  change->jump_ms < 0 ? "back" : "forward", time);
     }
 }

@@ -4,8 +4,8 @@
  * Pure: no clock, no I/O.
  * CLOCK_MONOTONIC and CLOCK_BOOTTIME cannot be set. The difference between the wall clock and CLOCK_BOOTTIME changes
  * only if the wall clock is set; the difference between CLOCK_BOOTTIME and CLOCK_MONOTONIC grows only while the machine
- * is suspended. NTP that slews changes all of them equally. Small steps add up until they are large enough to report.
- * Both numbers are those of one boot: after a reboot nothing is known.
+ * is suspended. NTP slewing changes all of them equally. Small steps add up until they are large enough to report.
+ * Both differences are valid for one boot only.
  */
 #ifndef ENGINE_BASE_CLOCK_JUMP_H
 #define ENGINE_BASE_CLOCK_JUMP_H
@@ -19,8 +19,8 @@
 enum { CLOCK_JUMP_MS = 2000 };      /* less is not reported: leap seconds, readings at different moments */
 
 struct clock_jump {
-    int64_t ahead_ms;       /* the wall clock, of CLOCK_BOOTTIME */
-    int64_t asleep_ms;      /* CLOCK_BOOTTIME, of CLOCK_MONOTONIC */
+    int64_t ahead_ms;       /* wall clock minus CLOCK_BOOTTIME */
+    int64_t asleep_ms;      /* CLOCK_BOOTTIME minus CLOCK_MONOTONIC */
 };
 
 struct clock_change {
@@ -30,7 +30,7 @@ struct clock_change {
 
 struct clock_jump clock_jump_of(const struct clock_reading *now);
 
-/* True: *out is what changed since *c, which is up to date then. */
+/* True: *out is what changed since *c, which is then updated. */
 bool clock_jump_look(struct clock_jump *c, const struct clock_reading *now, struct clock_change *out);
 
 /* One sentence. */

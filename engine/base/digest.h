@@ -13,7 +13,7 @@ struct err;
 
 enum { DIGEST_TEXT = 40 };
 
-struct digest; /* of bytes passed in pieces */
+struct digest; /* digest of bytes passed in pieces */
 
 int digest_create(struct digest **out, struct err *err);
 void digest_destroy(struct digest *d);
@@ -21,10 +21,10 @@ void digest_add(struct digest *d, const void *bytes, size_t n);
 void digest_add_text(struct digest *d, const char *text); /* with the terminating 0 */
 void digest_text(const struct digest *d, char text[DIGEST_TEXT]);
 
-/* Of a whole file; *bytes gets the file's size. */
+/* Digest of a whole file; *bytes gets the file's size. */
 int digest_file(char text[DIGEST_TEXT], int64_t *bytes, const char *path, struct err *err);
 
-/* The same 128 bits as bytes, the highest first: of bytes at once, and of what was added. */
+/* The same 128 bits as bytes, highest first: of one buffer, and of everything added so far. */
 enum { DIGEST_BYTES = 16 };
 void digest_raw(unsigned char out[DIGEST_BYTES], const void *bytes, size_t n);
 void digest_bytes(const struct digest *d, unsigned char out[DIGEST_BYTES]);

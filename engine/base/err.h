@@ -19,24 +19,24 @@ enum err_code {
     ERR_MEMORY,     /* out of host memory */
     ERR_NO_DEVICE,  /* the requested device cannot be used */
     ERR_DEVICE_MEMORY, /* out of device memory */
-    ERR_DEVICE,     /* the device's hardware failed, by its own word */
+    ERR_DEVICE,     /* the device's hardware reported a failure */
     ERR_CUDA,       /* a CUDA call failed, and no hardware reported an error: an illegal memory access */
     ERR_BUG         /* internal error: a bug in jobctl */
 };
 
 struct err {
     enum err_code code;
-    int           errnum; /* of ERR_SYSTEM: the errno value, or 0 */
+    int           errnum; /* for ERR_SYSTEM: the errno value, or 0 */
     char          text[504];
 };
 
 /* All accept err == NULL and always return -1, for `return err_set(...)`.
  * err_set() keeps the first failure: a later one is usually its consequence.
- * A sentence that does not fit is cut at a character and ends in "..."; quoted
- * bytes may be anything: the text is always one line of printable UTF-8. */
+ * A sentence that does not fit is cut at a character and ends in "...". Quoted bytes may be arbitrary: the text is
+ * always one line of printable UTF-8. */
 int err_set(struct err *err, enum err_code code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* ERR_SYSTEM with the class of errno value `errnum`; its words follow the sentence: "cannot write x: ...". */
+/* ERR_SYSTEM with the class of errno value `errnum`; its text follows the sentence: "cannot write x: ...". */
 int err_set_errno(struct err *err, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 int err_prefix(struct err *err, const char *fmt, ...)

@@ -13,7 +13,8 @@
 
 const char *field_text(const json_t *object, const char *key); /* "": absent */
 int64_t field_int(const json_t *object, const char *key, int64_t absent);
-/* Also absent beyond 2^53, which not every JSON parser can read: for numbers that are stored and printed again. */
+/* Numbers beyond 2^53, which not every JSON parser can read, also count as absent: for numbers that are stored and
+ * printed again. */
 int64_t field_safe_int(const json_t *object, const char *key, int64_t absent);
 double field_number(const json_t *object, const char *key); /* NAN: absent */
 bool field_true(const json_t *object, const char *key);

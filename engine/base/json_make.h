@@ -8,9 +8,9 @@
 
 #include "engine/base/json_text.h"
 
-/* As json_pack(), with the formats s n b i I f o O { } [ ] and, behind s, o and O, '?' (NULL is null) and '*' (NULL is
- * left out). Other text than UTF-8 is no failure, and neither is a NULL of s or a number that is not finite: those are
- * null. NULL: the format is wrong, or an o or O is NULL: their maker has failed. */
+/* As json_pack(), with the formats s n b i I f o O { } [ ] and, after s, o and O, '?' (NULL becomes null) and '*'
+ * (NULL is left out). Text that is not UTF-8, a NULL for s and a number that is not finite do not fail: the last two
+ * become null. NULL: the format is wrong, or an o or O is NULL because its maker has failed. */
 json_t *json_make(const char *format, ...);
 
 #endif

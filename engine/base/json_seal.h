@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json_seal.h - the digest of a JSON object in the object itself, so that a flipped bit of its file shows
+/* json_seal.h - stores a JSON object's digest in the object itself, so that a flipped bit in its file is detected
  *
- * For small files on which decisions depend: whose process is it, who holds a directory. A flipped digit leaves them
- * well-formed. Detects damage, not attacks.
+ * For small files that decisions depend on: whose process this is, who holds a directory. They stay well-formed if a
+ * digit flips. Detects damage, not attacks.
  */
 #ifndef ENGINE_BASE_JSON_SEAL_H
 #define ENGINE_BASE_JSON_SEAL_H
@@ -13,7 +13,7 @@
 /* Sets "sum", the digest of all other fields. -1: no memory. */
 int json_seal(json_t *object);
 
-/* Is "sum" not that of the other fields? Without one: false. */
+/* Does "sum" differ from the digest of the other fields? False if there is no "sum". */
 bool json_seal_broken(const json_t *object);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json_text.h - text of other programs as JSON strings, whatever its encoding
+/* json_text.h - other programs' text as JSON strings, whatever its encoding
  *
  * Pure: no clock, no I/O.
- * JSON is UTF-8, and the JSON library makes no value at all of other bytes: an event would lose its reason, or be lost.
- * Here bytes that are no character become U+FFFD, one for each byte or cut character, and so does a NUL. Where a
- * replacement would be wrong, because the text is a name or a value to be used, json_string() refuses it; `make check`
- * knows these places (tests/check_json.sh).
+ * JSON is UTF-8, and the JSON library rejects other bytes: an event would lose its reason, or be lost. Here each
+ * invalid byte, truncated character and NUL becomes U+FFFD. Where a replacement would be wrong, because the text is a
+ * name or a value to be used, callers use json_string(), which rejects the text; tests/check_json.sh lists these
+ * places.
  */
 #ifndef ENGINE_BASE_JSON_TEXT_H
 #define ENGINE_BASE_JSON_TEXT_H
@@ -14,7 +14,7 @@
 #include <stddef.h>
 
 json_t *json_text_n(const char *bytes, size_t n);
-/* Without the character at the end of UTF-8 text that a buffer was too small for.  NULL: NULL. */
+/* Drops a character that was cut at the end of UTF-8 text because a buffer was too small. NULL: NULL. */
 json_t *json_text(const char *text);
 json_t *json_text_f(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* roff.h - manual pages in the macros of man(7), written by each program from its own tables
  *
- * All texts are plain: characters that roff would read as a request or an escape are escaped here.
+ * All texts are plain: characters that roff would interpret are escaped here.
  */
 #ifndef ENGINE_BASE_ROFF_H
 #define ENGINE_BASE_ROFF_H

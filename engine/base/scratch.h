@@ -21,14 +21,14 @@ int scratch_name(char *tmp, const char *path, struct err *err);
 /* Removes files of dead writers of this boot from `dir`; returns how many. */
 int scratch_sweep(const char *dir);
 
-/* Removes all such files, also of writers that may be alive: for the only process that may write into `dir`
+/* Removes all such files, including those of writers that may be alive: for the only process that may write into `dir`
  * (engine/contract/fence.h). The writers' renames fail then. Returns how many. */
 int scratch_sweep_all(const char *dir);
 
 /* Removes a file, or a directory with its contents. No error if it does not exist. */
 int scratch_remove(const char *path, struct err *err);
 
-/* Makes a directory and its parents. */
+/* Creates a directory and its parents. */
 int scratch_mkdirs(const char *dir, struct err *err);
 
 /* fsync() of a directory, so that its entries are on disk. */

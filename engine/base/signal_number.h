@@ -3,7 +3,7 @@
 #ifndef ENGINE_BASE_SIGNAL_NUMBER_H
 #define ENGINE_BASE_SIGNAL_NUMBER_H
 
-/* Of "SIGTERM" and so on; `otherwise` for NULL, "" and names that a spec may not have. */
+/* The number of "SIGTERM" and so on; `otherwise` for NULL, "" and names that a spec may not have. */
 int signal_number(const char *name, int otherwise);
 
 #endif

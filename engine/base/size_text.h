@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* size_text.h - a number of bytes as text, in the unit that shows it: "12 bytes", "3.4 KiB", "1.5 MiB", "2.13 GiB" */
+/* size_text.h - a number of bytes as text, in a suitable unit: "12 bytes", "3.4 KiB", "1.5 MiB", "2.13 GiB" */
 #ifndef ENGINE_BASE_SIZE_TEXT_H
 #define ENGINE_BASE_SIZE_TEXT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text_append.h - appends text to a buffer; what a text ends with
+/* text_append.h - appends text to a buffer; tests what a text ends with
  *
  * Pure: no clock, no I/O.
  */
@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <string.h>
 
-/* `size`: of the buffer, which ends with a NUL; text that does not fit is cut behind a whole character. */
+/* `size`: of the buffer, which stays NUL-terminated; text that does not fit is cut after a whole character. */
 void text_append(char *text, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* Whether something stands before `end` in the text, as in a file's name with this extension. */
+/* Does the text end with `end`, with something before it (a file name with this extension)? */
 static inline bool text_ends_with(const char *text, const char *end)
 {
     const size_t n = strlen(text), m = strlen(end);

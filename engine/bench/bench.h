@@ -25,15 +25,15 @@ struct bench_spec {
     int                 micros;           /* micro-batches of a step */
     double              lr, flow_shift;
     int                 steps, warmup;
-    bool                snapshots;        /* on the CPU: their cost */
-    bool                profile;          /* on a GPU: one more step, by kernel */
+    bool                snapshots;        /* on the CPU: measure their cost */
+    bool                profile;          /* on a GPU: profile one more step, by kernel */
 };
 
 struct bench_result {
     int    steps, threads;
     double ms_median, ms_min, ms_max;
     double samples_per_s, gflops;        /* at the median; FLOPs: 3 forwards */
-    double peak_gflops;                  /* of this GPU in bf16 (gpu_peak.h); 0: unknown, or not in use */
+    double peak_gflops;                  /* peak of this GPU in bf16 (gpu_peak.h); 0: unknown, or bf16 not in use */
     double mfu;                          /* gflops over peak_gflops; 0 without that */
     double sgemm_ms, sgemm_gflops;       /* median of the bare products of one step; 0 on a GPU */
     double sgemm_share;                  /* sgemm_ms / ms_median */
@@ -44,7 +44,7 @@ struct bench_result {
     double loss;                         /* of the last step: shows NaNs */
     const struct kern_profile_row *profile; /* valid until the next one; or NULL */
     int    profile_rows;
-    double profile_ms;                   /* of the step with a profile, as the clock tells */
+    double profile_ms;                   /* duration of the profiled step, by the clock */
 };
 
 int bench_run(struct bench_result *out, const struct bench_spec *spec, struct err *err);

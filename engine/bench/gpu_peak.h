@@ -6,8 +6,8 @@
 #ifndef ENGINE_BENCH_GPU_PEAK_H
 #define ENGINE_BENCH_GPU_PEAK_H
 
-/* Dense bf16 FLOPs per second with sums in fp32, of a GPU by the name that CUDA reports ("NVIDIA H100 80GB HBM3");
- * 0: no data sheet is known here. The reference of MFU. */
+/* Dense bf16 FLOPs per second with fp32 accumulation, for a GPU by the name that CUDA reports ("NVIDIA H100 80GB
+ * HBM3"); 0: not in the table. The reference for MFU. */
 double gpu_peak_bf16(const char *name);
 
 #endif

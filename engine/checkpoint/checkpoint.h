@@ -40,7 +40,7 @@ struct checkpoint_state {
     double   loss;          /* of the last step, for display */
     char     spec_digest[MANIFEST_DIGEST];
     char     data_digest[MANIFEST_DIGEST];
-    char     base_digest[MANIFEST_DIGEST]; /* of frozen weights, which are not in it; "": none */
+    char     base_digest[MANIFEST_DIGEST]; /* digest of the frozen weights, which are not in the checkpoint; "": none */
     const json_t *job;      /* the job spec, and dataset_codec() or NULL: kept so that a */
     const json_t *codec;    /* checkpoint can be sampled without the data; a load leaves it unset */
     const json_t *exact;    /* state of a reproducible run, or NULL; the same */
@@ -53,11 +53,11 @@ struct checkpoint_info {
     char    digest[MANIFEST_DIGEST];
 };
 
-/* Writes one below `root` (created if missing), by all ranks: the first names it and begins, all fill in the ranges
- * that they save, and when all are done the first commits; or abandons, if a rank failed. A failed begin or commit
- * leaves nothing behind. An existing checkpoint of that step is moved to quarantine. *w can be sent to the other
- * ranks as soon as it has a name. From begin on only the arguments are read: another thread may do it, if no thread
- * changes them. */
+/* All ranks write a checkpoint below `root` (created if missing): the first rank names it and begins, all ranks write
+ * the ranges that they save, and when all are done the first commits, or abandons if a rank failed. A failed begin or
+ * commit leaves nothing behind. An existing checkpoint of that step is moved to quarantine. *w can be sent to the other
+ * ranks as soon as it has a name. From begin on, only the arguments are read: another thread may make the calls, if no
+ * thread changes the arguments. */
 struct checkpoint_writing {
     char    path[CHECKPOINT_PATH], tmp[CHECKPOINT_PATH];
     int64_t step;
@@ -71,14 +71,13 @@ int checkpoint_commit(struct checkpoint_info *info, struct checkpoint_writing *w
                       const struct layout *l, struct err *err);
 void checkpoint_abandon(const struct checkpoint_writing *w);
 
-/* Verifies the manifest, then loads. ERR_DATA: damaged; ERR_USAGE: intact, but of
- * another model or optimizer; the sentence names the tensor. A failure may have filled a part of
- * weights and optimizer. `o` NULL: weights only; `ema` true: the averaged weights if
- * there are any. */
+/* Verifies the manifest, then loads. ERR_DATA: damaged; ERR_USAGE: intact, but for another model or optimizer; the
+ * message names the tensor. After a failure, weights and optimizer may be partly filled. `o` NULL: weights only; `ema`
+ * true: the averaged weights if there are any. */
 int checkpoint_load(struct checkpoint_state *state, const char *dir, const struct layout *l,
                     float *weights, struct optim *o, bool ema, struct err *err);
 
-/* The same into the ranges that a rank holds; the caller sets the optimizer's count. */
+/* The same for the ranges that a rank holds; the caller sets the optimizer's count. */
 int checkpoint_load_parts(struct checkpoint_state *state, const char *dir, const struct layout *l,
                           const struct state *into, bool ema, struct err *err);
 
@@ -100,12 +99,11 @@ int64_t checkpoint_newest_step(const char *root);
 /* Moves one to ROOT/quarantine with the reason; *to gets the new path. */
 int checkpoint_quarantine(char to[CHECKPOINT_PATH], const char *dir, const char *reason, struct err *err);
 
-/* Bytes of a checkpoint of this state on disk, about; bytes that the disk of `root` has free, or -1 if that is
- * not known. */
+/* Approximate bytes of a checkpoint of this state on disk; free bytes on the disk of `root`, or -1 if not known. */
 int64_t checkpoint_need(const struct state *s);
 int64_t checkpoint_free(const char *root);
 
-/* Marks one as good. */
+/* Marks a checkpoint as good. */
 int checkpoint_mark_good(const char *dir, struct err *err);
 bool checkpoint_is_good(const char *dir);
 

@@ -10,11 +10,12 @@
  * On a GPU the ranges are copied to the file.  On the CPU they live in it: a copy is an image of
  * the whole state, and an update reads one image and writes another (double_buffer.h).
  *
- * A copy replaces the last but one.  Its writer has the sum of all ranks' gradients of that step by then, which each
- * rank sends after it has sealed the copy before: at every moment there is a step that all have.
+ * A new copy replaces the second-newest one. By then its writer has the sum of all ranks' gradients of that step, and
+ * each rank sends its gradients only after sealing its previous copy: at every moment there is a step that all ranks
+ * have.
  *
- * Layout of a file: struct snapshot_head, a row per range, then the copies. Ranges have names and
- * places: a reader may lay its tensors otherwise in memory (engine/model/layout.h).
+ * Layout of a file: struct snapshot_head, a row per range, then the copies. Ranges are stored by name and position: a
+ * reader's tensors may have another layout in memory (engine/model/layout.h).
  */
 #ifndef ENGINE_CHECKPOINT_SNAPSHOT_H
 #define ENGINE_CHECKPOINT_SNAPSHOT_H
@@ -27,12 +28,12 @@ struct state;
 
 enum { SNAPSHOT_NOTES = 65536, SNAPSHOT_NAME = 128, SNAPSHOT_RANKS = 128 };
 
-/* --- for the agent: create a file, judge its contents */
+/* --- for the agent: create a file, inspect its contents */
 
-/* A descriptor of an empty memory file, closed on exec; -1: the system has no memory files. */
+/* A descriptor of an empty memory file, close-on-exec; -1: the system has no memory files. */
 int snapshot_make(struct err *err);
 
-/* The newest step that n files, of as many ranks, claim to have, or -1. Reads their heads only. */
+/* The newest step that n files, one per rank, claim to have, or -1. Reads only their heads. */
 int64_t snapshot_claims(const int *fds, int n, int world);
 
 /* --- for a rank: write */
@@ -60,7 +61,7 @@ void snapshot_seal(struct snapshot *p, int64_t step, const void *notes, size_t s
 /* Destination of the pieces. */
 void *snapshot_memory(const struct snapshot *p, size_t *bytes);
 
-/* Bytes of memory that it needs. */
+/* Bytes of memory that the snapshot needs. */
 int64_t snapshot_bytes(const struct state *s);
 
 /* --- or the state lives in the file */
@@ -98,8 +99,8 @@ void snapshot_drop(struct snapshot *p, int image);
 
 struct snapshot_set;
 
-/* Opens n files of a dead generation, of consecutive ranks: of all, or of those of a node
- * (snapshot_share.h). NULL if there is nothing to read, which is not a failure. */
+/* Opens n files of a dead generation's consecutive ranks: all ranks, or those of a node (snapshot_share.h). NULL if
+ * there is nothing to read, which is not a failure. */
 int snapshot_set_open(struct snapshot_set **out, const int *fds, int n, struct err *err);
 void snapshot_set_close(struct snapshot_set *set);
 

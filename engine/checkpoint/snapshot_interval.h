@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* snapshot_interval.h - how many steps apart snapshots of a GPU's state are
+/* snapshot_interval.h - the number of steps between snapshots of a GPU's state
  *
  * Pure: no clock, no I/O.
  * A snapshot copies the state to host memory.  In the worst case nothing overlaps with the copy, so it costs
@@ -17,7 +17,7 @@ struct snapshot_pace {
     double step_s; /* duration of a step; 0: not known */
 };
 
-/* Steps from one snapshot to the next, 1 to SNAPSHOT_INTERVAL_MOST; 1 if something is not known. */
+/* Steps from one snapshot to the next, 1 to SNAPSHOT_INTERVAL_MOST; 1 if a value is not known. */
 int snapshot_interval(const struct snapshot_pace *p);
 
 #endif

@@ -48,7 +48,8 @@ json_t *train_cmd_load_spec(const char *file, struct err *err);
 
 /* path[CHECKPOINT_PATH]: `checkpoint`, or if it is NULL the newest one in `dir`. */
 int train_cmd_find_checkpoint(char *path, const char *checkpoint, const char *dir, struct err *err);
-/* Reads the frozen weights below the adapters of a checkpoint with these notes into `m`; ERR_USAGE: they are others. */
+/* Reads the frozen weights under the adapters of a checkpoint with these notes into `m`; ERR_USAGE: the weights
+ * differ. */
 int train_cmd_read_base(struct model *m, struct pretrained *p, const struct train_spec *spec, const json_t *notes,
                         struct err *err);
 

@@ -48,7 +48,7 @@ static const json_t *choose_case(json_t *file, const char *path, const char *nam
     if (name)
         err_set(err, ERR_USAGE, "%s has no configuration \"%.60s\"; --case chooses one of: %s", path, name, names);
     else
-        err_set(err, ERR_USAGE, "%s is not one configuration; choose one with --case: %s", path, names);
+        err_set(err, ERR_USAGE, "%s has several configurations; choose one with --case: %s", path, names);
     return NULL;
 }
 
@@ -165,7 +165,7 @@ static void print_table(const struct bench_result *r)
                100 * r->mfu, r->peak_gflops / 1e3);
     if (r->sgemm_ms > 0) {
         printf("sgemm alone  %9.3f ms   %.1f GFLOP/s over the step's own shapes\n", r->sgemm_ms, r->sgemm_gflops);
-        printf("             %9.1f %%    of the step is what sgemm alone would take\n", 100 * r->sgemm_share);
+        printf("             %9.1f %%    of the step: the share that sgemm alone would take\n", 100 * r->sgemm_share);
     }
     if (r->step_ms[0] > 0)
         printf("snapshots    %+9.3f ms   of %.3f (%+.2f %%); an update takes %.3f ms of CPU time, "

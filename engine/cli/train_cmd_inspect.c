@@ -97,10 +97,10 @@ static void print_source(const struct weights_source *w, bool names)
     if (s.naming != WEIGHTS_NAMINGS)
         print_model(&s);
     if (s.optional)
-        printf("%-11s %d tensors that are computed again\n", "ignored", s.optional);
+        printf("%-11s %d tensors that are recomputed\n", "ignored", s.optional);
     print_dropped(w, &s);
     if (weights_source_others(w))
-        printf("%-11s %d tensors that are no weights, such as optimizer state\n", "besides", weights_source_others(w));
+        printf("%-11s %d tensors that are not weights, such as optimizer state\n", "besides", weights_source_others(w));
     for (int i = 0; names && i < weights_source_len(w); i++)
         print_tensor(weights_source_at(w, i), "");
 }

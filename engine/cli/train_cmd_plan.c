@@ -297,10 +297,10 @@ static void print_advice(const struct card *c)
         printf("            %-22s %s, with %s\n", i == 0 ? "would fit" : "", size_text(c->advice[i].total, a),
                c->advice[i].change);
     if (c->advices == 0 && c->least < INT64_MAX)
-        printf("            no setting makes it fit: the least is %s, and %s may be used\n", size_text(c->least, a),
-               size_text(c->fit.budget, b));
+        printf("            no setting makes it fit: at least %s is needed, and %s may be used\n",
+               size_text(c->least, a), size_text(c->fit.budget, b));
     else if (c->advices == 0)
-        printf("            no setting makes it fit; take a smaller model or resolution\n");
+        printf("            no setting makes it fit; use a smaller model or resolution\n");
 }
 
 static void print_card(const struct plan *p, const struct card *c)
@@ -383,7 +383,7 @@ static void print_words(const struct plan *p)
     printf("batch       %d samples per step, %d at a time; an epoch is %.2f steps\n", s->batch_global,
            p->card[0].fit.micro, (double)p->shape.samples / s->batch_global);
     if (s->prior.path[0])
-        printf("prior       and as many of %s per step, weight %g\n", s->prior.path, s->prior.weight);
+        printf("prior       the same number from %s per step, weight %g\n", s->prior.path, s->prior.weight);
     batch_report_print(&p->batches, stdout);
     printf("run         %lld steps, %.1f epochs\n", (long long)s->steps,
            (double)s->steps * s->batch_global / (double)p->shape.samples);
@@ -392,8 +392,8 @@ static void print_words(const struct plan *p)
            p->flops / (tera ? 1e12 : 1e9), tera ? "TFLOP" : "GFLOP");
     print_lora(&s->model.lora);
     if (s->encoders == ENCODERS_DCT_HASH && p->card[0].fit.plan.params >= LARGE)
-        printf("            so large a model, on data.encoders: dct+hash? These are a cosine transform and hashed words, for\n"
-               "            small examples; a released model is trained further with encoders: sana\n");
+        printf("            a model this large with data.encoders: dct+hash? That is a cosine transform and hashed words,\n"
+               "            for small examples; to train a released model further, use encoders: sana\n");
     if (p->weights[0])
         printf("weights     %s\n", p->weights);
     if (p->left_out[0])

@@ -181,7 +181,7 @@ static int print_score(struct drawing *d, struct err *err)
     if (!d->prompts.original)
         return err_set(err, ERR_USAGE, "--score needs the captions of the data, not --captions");
     if (train_spec_encodes(&d->spec))
-        return err_set(err, ERR_USAGE, "--score is for data of dct+hash");
+        return err_set(err, ERR_USAGE, "--score needs data with encoders: dct+hash");
     if (sample_grid_score(&s, d->data, &d->prompts, d->latents, err) < 0)
         return -1;
     printf("{\"samples\":%d,\"nearest_own\":%d,\"accuracy\":%.4f,\"psnr_db\":%.3f}\n", s.samples,

@@ -151,8 +151,8 @@ static void test_text(struct selftest *t)
     if (err.code != ERR_NONE)
         row_of_error(t, "text encoder", &err);
     else if (!stored)
-        row(t, "text encoder", OUTCOME_NOT_RUN, "the weights have no rows of the empty caption, as diffusers' folders; name "
-            "an authors' .pth with --null FILE");
+        row(t, "text encoder", OUTCOME_NOT_RUN, "the weights have no rows for the empty caption (diffusers folders "
+            "never do); name the authors' .pth with --null FILE");
     free(stored);
 }
 
@@ -281,7 +281,7 @@ static int step(struct selftest *t, double *share, struct err *err)
     struct sampler *s = NULL;
     const int patch = t->pipeline.spec.model.patch;
     if (t->height % patch)
-        return err_set(err, ERR_USAGE, "--size: latents of %d x %d are no multiple of the patch, %d", t->height,
+        return err_set(err, ERR_USAGE, "--size: latents of %d x %d are not a multiple of the patch, %d", t->height,
                        t->width, patch);
     const struct sampler_config cfg = {.limits = {.batch = 1, .height = t->height, .width = t->width,
                                                   .text = t->pipeline.pair.rows}, .steps = 1, .cfg = 1};

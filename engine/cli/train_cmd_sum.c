@@ -51,7 +51,7 @@ static int put(void *arg, const char *key, const char *value, struct err *err)
     struct page *page = arg;
     (void)key;
     if (strlen(value) >= ID)
-        return err_set(err, ERR_BUG, "the id of NCCL has %zu bytes", strlen(value));
+        return err_set(err, ERR_BUG, "NCCL's id has %zu bytes", strlen(value));
     memcpy(page->id, value, strlen(value) + 1);
     atomic_store(&page->id_told, 1);
     return 0;

@@ -53,8 +53,8 @@ static int read_picture(struct image *out, const char *path, const char *size, i
     const int width = (square ? square : im.width) / factor * factor;
     const int height = (square ? square : im.height) / factor * factor;
     const int rc = width && height ? image_fit(out, &im, width, height, err)
-                                   : err_set(err, ERR_DATA, "%s: %d x %d pixels are fewer than the autoencoder needs, "
-                                             "which is %d x %d", path, square ? square : im.width,
+                                   : err_set(err, ERR_DATA, "%s: %d x %d pixels are too few; the autoencoder needs at "
+                                             "least %d x %d", path, square ? square : im.width,
                                              square ? square : im.height, factor, factor);
     image_free(&im);
     return rc;

@@ -27,7 +27,7 @@ enum exit_code {
     EXIT_LIMIT       = 80, /* out of file descriptors, processes or threads: EMFILE */
     EXIT_DIR_IN_USE  = 81, /* another job has taken over the checkpoint directory (fence.h) */
     EXIT_NETWORK     = 82, /* a download failed: no network, or a server that does not answer */
-    EXIT_CUDA        = 83  /* a CUDA call failed, as by an illegal memory access; the GPU may be healthy */
+    EXIT_CUDA        = 83  /* a CUDA call failed, for example by an illegal memory access; the GPU may be healthy */
 };
 
 struct err;

@@ -4,7 +4,7 @@
  * One file of FLIGHT_BYTES per rank, made by the agent before the rank starts
  * and mapped by both (path in JOBCTL_FLIGHT).  The rank only writes memory: no
  * system call, no lock.  The agent, or `jobctl-agent flight FILE`, reads the page at any
- * time, also after the rank is dead.
+ * time, even after the rank has died.
  *
  * One writer.  Every field is a little-endian 64-bit word at an asserted offset
  * that is stored and loaded atomically.  Step and phase share one word, stored
@@ -128,7 +128,7 @@ uint64_t flight_spent_ns(const struct flight_page *p, enum flight_phase phase, u
  * bin 0 holds shorter times, the last bin also times above 71 minutes. */
 int flight_bin(uint64_t ns);
 uint64_t flight_bin_ceil_ns(int bin);
-/* The smallest bin ceiling that at least a share q of the samples lies below; 0 if empty. */
+/* The smallest bin ceiling below which at least a share q of the samples lies; 0 if empty. */
 uint64_t flight_quantile_ns(const uint64_t hist[FLIGHT_BINS], double q);
 
 #endif

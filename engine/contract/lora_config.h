@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lora_config.h - which layers have low-rank adapters: names of layers, ranks and scales
  *
- * Names are diffusers' (SanaTransformer2DModel), because adapters are published under them: attn1 is
- * self-attention, attn2 cross attention, ff the feed-forward part.  A target names layers by the end of their name, as
- * peft's target_modules do: "to_q" is attn1.to_q and attn2.to_q.
+ * Names follow diffusers (SanaTransformer2DModel), because adapters are published under these names: attn1 is
+ * self-attention, attn2 cross attention, ff the feed-forward part.  As in peft's target_modules, a target matches the
+ * end of a layer's name: "to_q" is attn1.to_q and attn2.to_q.
  *
  * Pure: no clock, no I/O.
  */
@@ -21,14 +21,14 @@ struct err;
 const char *lora_config_name(enum lora_module module);
 /* The layer of this name, or LORA_MODULES. */
 enum lora_module lora_config_module(const char *name);
-/* The layers whose name is, or ends with ".", `target`: bits as in lora_config.targets; 0: none. */
+/* The layers whose name equals `target` or ends with "." and `target`: bits as in lora_config.targets; 0: none. */
 unsigned lora_config_targets(const char *target);
 /* diffusers' and peft's default: to_q, to_k and to_v of both attentions. */
 unsigned lora_config_default(void);
-/* "attn1.to_q, attn1.to_k, ...", for sentences. */
+/* "attn1.to_q, attn1.to_k, ...", for messages. */
 void lora_config_list(char *text, size_t room);
 
-/* The adapter of a layer: its rank, 0 if it has none; its scale. */
+/* A layer's adapter: its rank (0: none), and its scale. */
 int lora_config_rank(const struct lora_config *c, int block, enum lora_module module);
 double lora_config_alpha(const struct lora_config *c, int block, enum lora_module module);
 double lora_config_scale(const struct lora_config *c, int block, enum lora_module module);

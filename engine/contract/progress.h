@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* progress.h - messages of a rank to its agent (events), and back (commands)
+/* progress.h - messages from a rank to its agent (events), and back (commands)
  *
  * JSON, one object per line of at most PROGRESS_LINE bytes, on the descriptor in
  * JOBCTL_EVENT_FD; nowhere if the variable is unset.  stdout and stderr are
@@ -17,14 +17,14 @@
  *   {"ev":"quarantined","path":"/...","reason":"..."}
  *   {"ev":"sample","step":40,"path":"/..."}
  *   {"ev":"no_room","over":false,"step":40,"bytes":123,"free":45,"wait_s":1800,"path":"/...","text":"..."}
- *                                                training is paused until a checkpoint of so many bytes fits
- *                                                there; free: -1 = not known; over: it fits
+ *                                                training is paused until a checkpoint of this size fits there; free:
+ *                                                -1 = not known; over: it fits
  *   {"ev":"encoding","over":false,"done":12,"total":40,"saved":9,"per_s":1.5,"left_s":19,
- *    "text":"..."}                               pictures and captions are encoded before the first step; saved: of
- *                                                rank 0, in whole files; left_s: -1 = not known; over: all are
+ *    "text":"..."}                               pictures and captions are encoded before the first step; saved: rank
+ *    0's, in complete files; left_s: -1 = not known; over: all are encoded
  *   {"ev":"snapshots","every":21,"bytes":123,"copy_s":0.4,"step_s":0.95,"text":"..."}   the interval was chosen
- *   {"ev":"fetch","text":"1.2 GB of 3.3 GB"}     of jobctl-fetch, which runs before the ranks
- *   {"ev":"warning","text":"...","lasts":true}   lasts: only if it holds as long as the ranks run
+ *   {"ev":"fetch","text":"1.2 GB of 3.3 GB"}     from jobctl-fetch, which runs before the ranks
+ *   {"ev":"warning","text":"...","lasts":true}   lasts: only if it stays true as long as the ranks run
  *   {"ev":"failed","cause":"nan_loss","exit_code":76,"text":"...","step":17}    cause: agent/core/cause.h
  *   {"ev":"done","step":40,"loss":0.12}
  *   {"ev":"detached","cause":"nccl_error","text":"...","step":17}   a collective failed; the rank
@@ -74,7 +74,7 @@ void progress_sample(struct progress *p, int64_t step, const char *path);
 struct progress_room {
     bool        over;
     int64_t     step, need, left; /* bytes needed, and free or -1 */
-    double      wait_s;           /* before the run gives up */
+    double      wait_s;           /* seconds until the run gives up */
     const char *path, *text;
 };
 void progress_no_room(struct progress *p, const struct progress_room *r);
@@ -86,15 +86,15 @@ struct progress_encoding {
     const char *text;
 };
 void progress_encoding(struct progress *p, const struct progress_encoding *e);
-/* The steps from one snapshot in memory to the next, and the measurements of which they follow. */
+/* The number of steps between snapshots in memory, and the measurements behind it. */
 struct progress_snapshots {
     int         every;
-    int64_t     bytes;          /* of one copy */
-    double      copy_s, step_s; /* seconds of a copy, of a step */
+    int64_t     bytes;          /* size of one copy */
+    double      copy_s, step_s; /* seconds of a copy, and of a step */
     const char *text;
 };
 void progress_snapshots(struct progress *p, const struct progress_snapshots *s);
-/* Progress of a download of jobctl-fetch, before the ranks: {"ev":"fetch","text":"..."} */
+/* Progress of a download by jobctl-fetch, before the ranks start: {"ev":"fetch","text":"..."} */
 void progress_fetch(struct progress *p, const char *text);
 void progress_warning(struct progress *p, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
@@ -121,7 +121,7 @@ bool progress_has_agent(const struct progress *p);
 /* The strongest command since the last call; never blocks. */
 enum progress_command progress_poll(struct progress *p);
 
-/* Before the first step: whether a stop was requested. progress_poll() still reports it later. */
+/* Before the first step: was a stop requested? progress_poll() still reports it later. */
 bool progress_stop_asked(struct progress *p);
 
 #endif

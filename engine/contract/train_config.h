@@ -22,7 +22,7 @@ enum lora_module {
 
 enum { LORA_EXCEPTIONS = 64 };
 
-/* The adapter of one layer, or with block -1 of that layer in all blocks, where it differs from the others. */
+/* Overrides the adapter of one layer in one block, or with block -1 in all blocks. */
 struct lora_exception {
     int              block;
     enum lora_module module;

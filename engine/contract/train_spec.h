@@ -31,14 +31,14 @@ enum parallel { PARALLEL_AUTO, PARALLEL_DDP, PARALLEL_ZERO1, PARALLEL_FSDP };
 /* grad_checkpointing: blocks are recomputed in the backward pass. */
 enum recompute { RECOMPUTE_AUTO, RECOMPUTE_OFF, RECOMPUTE_ON };
 
-/* Encoders of published models, and the place of their output. Paths: "" = not given. */
+/* Encoders of published models, and where their output goes. Paths: "" = not given. */
 struct encode_config {
     char vae[1024], text[1024], tokenizer[1024];
-    char instruction[1024]; /* a file: what stands before each caption */
+    char instruction[1024]; /* a file: the text that precedes each caption */
     char cache[1024];
-    bool diffusers;         /* captions as diffusers' pipelines change them */
-    bool text_fp32;         /* else bf16 */
-    int  text_rows;         /* 0 = the authors' */
+    bool diffusers;         /* captions are changed as by diffusers' pipelines */
+    bool text_fp32;         /* else computes in bf16 */
+    int  text_rows;         /* 0 = the authors' length */
     int  shard;             /* samples per file; 0 = auto */
 };
 
@@ -46,9 +46,9 @@ enum { VALIDATE_PROMPTS = 64, VALIDATE_PROMPT = 4096 /* bytes */ };
 
 /* Pictures drawn from prompts while training. */
 struct validate_config {
-    const json_t *prompts;  /* a list of texts, of the spec's JSON, which must outlive the struct; NULL: none */
+    const json_t *prompts;  /* a list of texts in the spec's JSON, which must outlive the struct; NULL: none */
     int64_t       every;    /* steps */
-    int           steps;    /* of the sampler */
+    int           steps;    /* number of the sampler's steps */
     double        guidance;
     bool          euler;    /* else flow-DPM-Solver++ */
     uint64_t      seed;
@@ -57,8 +57,8 @@ struct validate_config {
 /* Prior preservation of DreamBooth: each step also takes a batch of other pictures of the subject's class. */
 struct prior_config {
     char   path[1024]; /* "": none */
-    char   prompt[1024]; /* of pictures without a caption; "": none */
-    double weight;     /* of their loss */
+    char   prompt[1024]; /* directory of pictures without captions; "": none */
+    double weight;     /* weight of their loss */
 };
 
 /* The spec as a struct, with defaults applied and presets expanded. */
@@ -66,7 +66,7 @@ struct train_spec {
     struct model_config model;   /* latent_channels and caption_* are derived from the data */
     struct optim_config optim;
     char     data_path[1024];
-    char     data_prompt[1024];  /* of pictures without a caption; "": none */
+    char     data_prompt[1024];  /* for pictures without a caption; "": none */
     struct prior_config prior;
     int      resolution;         /* pixels; 0 = the size of the data */
     bool     multi_scale;        /* samples have several shapes */
@@ -85,7 +85,7 @@ struct train_spec {
     char     precision[8];       /* "auto", "fp32" or "bf16" */
     int      batch_global, batch_micro;
     bool     micro_auto;         /* batch_micro is an upper limit (fit.h) */
-    bool     memory_check;       /* a run that cannot fit into the memory there is ends at once */
+    bool     memory_check;       /* a run that cannot fit into the existing memory fails at once */
     enum recompute recompute;
     enum parallel           parallel;
     bool     reproducible;
@@ -105,11 +105,11 @@ struct train_spec {
     char     resume[1024];       /* "latest", "none" or a path */
     char     weights[1024];      /* load weights only from this path, or "" */
     bool     weights_strict;
-    double   hang_step_s, hang_first_s; /* time limit for other ranks; 0 = auto */
-    double   disk_wait_s;        /* how long a full disk may stop the run; 0: it ends at once */
+    double   hang_step_s, hang_first_s; /* how long other ranks may be silent; 0 = auto */
+    double   disk_wait_s;        /* how long a full disk may pause the run; 0: the run ends at once */
 };
 
-/* Whether pictures and captions are encoded by a published model's encoders, into a cache. */
+/* Are pictures and captions encoded by a published model's encoders, into a cache? */
 static inline bool train_spec_encodes(const struct train_spec *s)
 {
     return s->encoders == ENCODERS_SANA || s->encoders == ENCODERS_LUMINA;
@@ -119,7 +119,7 @@ static inline bool train_spec_encodes(const struct train_spec *s)
  * defaults. A wrong value, an unknown key or an impossible combination is an
  * ERR_USAGE whose sentence begins with the key and a colon ("train.model.heads: ..."),
  * so that a caller who knows source positions can prepend file, line and column.
- * A failure leaves *out untouched. Needs no model: the controller calls it too. */
+ * A failure leaves *out unchanged. No model is needed: the controller calls it too. */
 int train_spec_parse(struct train_spec *out, const json_t *job, struct err *err);
 
 /* The two steps after the check of each value by its row, for a caller that has done that

@@ -18,7 +18,7 @@ static const struct spec_field fields[] = {
 
     {.path = "model", .type = FIELD_MAP, .help = "the network"},
     {.path = "model.family", .type = FIELD_ENUM, .choices = "sana|lumina", .auto_ok = true, .def = AUTO,
-     .help = "SanaMS, or Next-DiT of Lumina-Next; auto = the preset's"},
+     .help = "SanaMS, or Lumina-Next's Next-DiT; auto = the preset's"},
     {.path = "model.preset", .type = FIELD_ENUM,
      .choices = "tiny|icons|sana-600m|sana-1600m|sana-2400m|sana-3200m|sana-4800m|"
                 "sana-1.5-1600m|sana-1.5-4800m|"
@@ -60,7 +60,7 @@ static const struct spec_field fields[] = {
              "drawn at random, others ignored"},
 
     {.path = "lora", .type = FIELD_MAP,
-     .help = "train low-rank adapters of frozen weights, which model.weights names, in place of all weights (Sana)"},
+     .help = "train low-rank adapters on the frozen weights in model.weights instead of all weights (Sana)"},
     {.path = "lora.rank", .type = FIELD_INT, .min = 1, .max = 4096,
      .help = "rank of each adapter, such as 16; required with lora"},
     {.path = "lora.alpha", .type = FIELD_NUMBER, .auto_ok = true, .min = 1e-6, .max = 1e6,
@@ -75,13 +75,13 @@ static const struct spec_field fields[] = {
     {.path = "data.path", .type = FIELD_PATH,
      .help = "folder of images and captions, or of feature shards; required unless synthetic"},
     {.path = "data.prompt", .type = FIELD_STRING, .max = 1023,
-     .help = "caption of the pictures in a folder that have none beside them, such as \"a photo of sks dog\""},
+     .help = "caption for pictures in a folder that have no caption file, such as \"a photo of sks dog\""},
     {.path = "data.encoders", .type = FIELD_ENUM, .choices = "dct+hash|features|synthetic|sana|lumina",
      .auto_ok = true, .def = AUTO,
      .help = "auto = dct+hash for tiny, icons and lumina-tiny, required for other presets. dct+hash: built-in block DCT "
              "and hashed captions, for toys; features: shards of "
-             "precomputed features; synthetic: random numbers, to measure speed and memory; sana, lumina: the "
-             "published models' autoencoder and text encoder, once, into a cache"},
+             "precomputed features; synthetic: random numbers, to measure speed and memory; sana, lumina: "
+             "encode once, into a cache, with the published models' autoencoder and text encoder"},
     {.path = "data.vae", .type = FIELD_PATH,
      .help = "sana, lumina: the autoencoder, a file, a folder or a diffusers folder; absent = model.weights, if that is "
              "a diffusers folder"},
@@ -89,14 +89,14 @@ static const struct spec_field fields[] = {
      .help = "sana, lumina: folder of the text encoder (Gemma 2 for sana, Gemma for lumina); absent = model.weights, "
              "as for vae"},
     {.path = "data.tokenizer", .type = FIELD_PATH,
-     .help = "sana, lumina: tokenizer.json, tokenizer.model, or their folder; absent = that of the text encoder"},
+     .help = "sana, lumina: tokenizer.json, tokenizer.model, or their folder; absent = the text encoder's"},
     {.path = "data.instruction", .type = FIELD_PATH, .null_ok = true,
-     .help = "sana: a file with the text that stands before each caption (complex human instruction); absent or null = "
+     .help = "sana: a file with the text that precedes each caption (complex human instruction); absent or null = "
              "none"},
     {.path = "data.caption_style", .type = FIELD_ENUM, .choices = "authors|diffusers", .def = "\"authors\"",
      .help = "sana, lumina: captions as they are, or in lower case and stripped as diffusers' pipelines do"},
     {.path = "data.text_rows", .type = FIELD_INT, .auto_ok = true, .min = 2, .max = 4096, .def = AUTO,
-     .help = "sana, lumina: most tokens of a caption; auto = 300, or 256 for lumina"},
+     .help = "sana, lumina: maximum tokens per caption; auto = 300, or 256 for lumina"},
     {.path = "data.text_dtype", .type = FIELD_ENUM, .choices = "bf16|fp32", .def = "\"bf16\"",
      .help = "sana, lumina: type in which the cache stores the text encoder's output; latents are fp32"},
     {.path = "data.cache", .type = FIELD_PATH,
@@ -113,7 +113,7 @@ static const struct spec_field fields[] = {
     {.path = "data.caption_suffixes", .type = FIELD_STRINGS, .def = "[]",
      .help = "more captions: NAME<suffix>.json beside images, SHARD<suffix>.json beside shards, {KEY: {KIND: TEXT}}"},
     {.path = "data.score_suffixes", .type = FIELD_STRINGS, .def = "[]",
-     .help = "CLIP scores of captions, in files of the same form: each epoch draws a caption by them"},
+     .help = "CLIP scores of captions, in files of the same form; each epoch draws captions by score"},
     {.path = "data.score_min", .type = FIELD_NUMBER, .min = 0, .max = 1e6, .def = "0.0",
      .help = "a caption with a lower score is used only if no caption of the picture has a higher one"},
     {.path = "data.score_temperature", .type = FIELD_NUMBER, .min = 0, .max = 1e6, .def = "1.0",
@@ -133,14 +133,14 @@ static const struct spec_field fields[] = {
      .help = "prior preservation of DreamBooth: each step also takes a batch of other pictures of the subject's class"},
     {.path = "prior.path", .type = FIELD_PATH, .help = "folder of these pictures, like data.path; required with prior"},
     {.path = "prior.prompt", .type = FIELD_STRING, .max = 1023,
-     .help = "caption of those that have none beside them, such as \"a photo of a dog\""},
+     .help = "caption for pictures that have no caption file, such as \"a photo of a dog\""},
     {.path = "prior.weight", .type = FIELD_NUMBER, .min = 0, .max = 1000,
-     .help = "the loss is that of data plus weight times theirs; default 1"},
+     .help = "weight of their loss, which is added to the loss on data; default 1"},
 
     {.path = "tensorboard", .type = FIELD_BOOL, .def = "false",
      .help = "write event files for TensorBoard beside the checkpoints, in tensorboard/"},
     {.path = "backend", .type = FIELD_ENUM, .choices = "cuda", .auto_ok = true, .def = "\"cuda\"",
-     .help = "of a job with GPUs: cuda = they must be usable; auto = on the CPU where they are not"},
+     .help = "for a job with GPUs: cuda = the GPUs must be usable; auto = use the CPU if they are not"},
     {.path = "precision", .type = FIELD_ENUM, .choices = "fp32|bf16", .auto_ok = true, .def = AUTO,
      .help = "auto = bf16 on a GPU, fp32 on the CPU, which supports nothing else"},
     {.path = "batch", .type = FIELD_MAP, .help = "samples per step"},
@@ -154,7 +154,7 @@ static const struct spec_field fields[] = {
 
     {.path = "optimizer", .type = FIELD_MAP, .help = "the optimizer"},
     {.path = "optimizer.type", .type = FIELD_ENUM, .choices = "adamw|came", .def = "\"adamw\"",
-     .help = "AdamW, or CAME as the authors of Sana use it"},
+     .help = "AdamW, or CAME as used by Sana's authors"},
     {.path = "optimizer.lr", .type = FIELD_NUMBER, .min = 1e-12, .max = 10, .def = "1.0e-4",
      .help = "peak learning rate"},
     {.path = "optimizer.weight_decay", .type = FIELD_NUMBER, .min = 0, .max = 10, .def = "0.0",
@@ -169,7 +169,7 @@ static const struct spec_field fields[] = {
     {.path = "optimizer.eps_2", .type = FIELD_NUMBER, .auto_ok = true, .min = 1e-38, .max = 1,
      .help = "came: the second of its two eps; default auto = 1e-16"},
     {.path = "optimizer.clip", .type = FIELD_NUMBER, .min = 0, .max = 1e6, .def = "1.0",
-     .help = "clip the norm of all gradients together to this; 0 = no clipping"},
+     .help = "limit for the norm of all gradients together; 0 = no clipping"},
     {.path = "schedule", .type = FIELD_MAP, .help = "the learning rate over time"},
     {.path = "schedule.type", .type = FIELD_ENUM, .choices = "constant|cosine",
      .def = "\"constant\"",
@@ -193,7 +193,7 @@ static const struct spec_field fields[] = {
     {.path = "grad_checkpointing", .type = FIELD_BOOL, .auto_ok = true, .def = AUTO,
      .help = "recompute blocks instead of keeping activations; auto = only if they would not fit"},
     {.path = "memory_check", .type = FIELD_BOOL,
-     .help = "refuse a run whose plan exceeds the memory of its device; default true"},
+     .help = "refuse a run whose plan exceeds its device's memory; default true"},
     {.path = "parallel", .type = FIELD_ENUM, .choices = "ddp|zero1|fsdp", .auto_ok = true,
      .def = AUTO,
      .help = "what each rank keeps: all state, its part of the optimizer state, or its part of "
@@ -225,7 +225,7 @@ static const struct spec_field fields[] = {
     {.path = "validate.guidance", .type = FIELD_NUMBER, .min = 0, .max = 30,
      .help = "classifier-free guidance; default 4.5; 1 = none"},
     {.path = "validate.sampler", .type = FIELD_ENUM, .choices = "flow_dpm_solver|euler",
-     .help = "default flow_dpm_solver, as Sana's authors sample"},
+     .help = "default flow_dpm_solver, as used by Sana's authors"},
     {.path = "validate.seed", .type = FIELD_INT, .min = 0, .max = 9007199254740992.0,
      .help = "seed of the noise; default the run's"},
     {.path = NULL},

@@ -35,8 +35,8 @@ static int kv_heads(const struct train_spec *s, const json_t *job, struct err *e
         return err_set(err, ERR_USAGE, "train.model.kv_heads: %d does not divide model.heads, which is %d",
                        m->kv_heads, m->heads);
     if (m->family == MODEL_NEXTDIT && m->hidden / m->heads % 4 != 0)
-        return err_set(err, ERR_USAGE, "train.model.heads: %d heads of model.hidden %d do not have "
-                       "a multiple of 4 channels each", m->heads, m->hidden);
+        return err_set(err, ERR_USAGE, "train.model.heads: %d heads with model.hidden %d; channels "
+                       "per head must be a multiple of 4", m->heads, m->hidden);
     return 0;
 }
 
@@ -86,7 +86,7 @@ static int lora_targets(const struct train_spec *s, const json_t *job, struct er
                            known);
     }
     if (list && json_array_size(list) == 0)
-        return err_set(err, ERR_USAGE, "train.lora.targets: empty; name layers, of %s", known);
+        return err_set(err, ERR_USAGE, "train.lora.targets: empty; name layers from %s", known);
     return 0;
 }
 
@@ -107,12 +107,12 @@ static int lora(const struct train_spec *s, const json_t *job, struct err *err)
     if (json_object_size(json_object_get(json_object_get(job, "train"), "lora")) == 0)
         return 0;
     if (s->model.lora.rank < 1)
-        return err_set(err, ERR_USAGE, "train.lora.rank: missing; 4 to 64 are usual");
+        return err_set(err, ERR_USAGE, "train.lora.rank: missing; usual values are 4 to 64");
     if (s->model.family != MODEL_SANA)
         return err_set(err, ERR_USAGE, "train.lora: not supported for Lumina-Next; use a preset of Sana");
     if (!s->weights[0])
         return err_set(err, ERR_USAGE, "train.lora: train.model.weights is missing: adapters need trained weights, "
-                       "which stay as they are");
+                       "which stay unchanged");
     return 0;
 }
 

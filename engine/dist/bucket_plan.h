@@ -18,12 +18,12 @@
 
 struct shard;
 
-/* The least size of a bucket, and the most. */
+/* The smallest size of a bucket, and the largest. */
 enum { BUCKET_BYTES = 4 << 20, BUCKET_BYTES_MOST = 32 << 20 };
 
 /* A plain value; the owner makes a new one for each step. */
 struct bucket_plan {
-    size_t              numbers, most; /* buckets of `most` numbers, the remainder in front; or */
+    size_t              numbers, most; /* buckets of `most` numbers, the remainder at the front; or */
     const struct shard *units;         /*   one bucket per unit */
     int                 left;          /* buckets 0 to left - 1 are not submitted yet */
 };
@@ -33,8 +33,8 @@ struct bucket {
     size_t from, to;  /* numbers */
 };
 
-/* The size of a bucket of gradients of so many bytes: doubled until there are at most 64 of them.  More calls cost
- * their latency; the last of fewer buckets, which nothing hides, takes longer. */
+/* The bucket size for gradients of this many bytes: doubled until there are at most 64 buckets. More calls cost
+ * their latency; with fewer buckets, the last one, which nothing hides, takes longer. */
 size_t bucket_plan_bytes(size_t bytes);
 /* Buckets of that size for `numbers` of the given size in bytes. */
 struct bucket_plan bucket_plan_even(size_t numbers, size_t bytes_each);

@@ -3,8 +3,8 @@
  *
  * A message takes alpha seconds plus its bytes divided by a bandwidth.  Collectives run within the
  * nodes first and then between them, one GPU per slice; gradients are reduced in buckets
- * during the backward pass.  Formulas: docs/DISTRIBUTED.md.  Only the step time of one GPU
- * is measured, by the caller; bandwidths are line rates.
+ * during the backward pass.  Formulas: docs/DISTRIBUTED.md.  Only one GPU's step time is measured (by the caller);
+ * bandwidths are line rates.
  */
 #ifndef ENGINE_DIST_CLUSTER_MODEL_H
 #define ENGINE_DIST_CLUSTER_MODEL_H
@@ -26,7 +26,7 @@ struct cluster_model_job {
 
 struct cluster_model_cost {
     double comm_s;      /* all collectives of a step */
-    double exposed_s;   /*   the part that nothing hides */
+    double exposed_s;   /* ... the part not hidden by computation */
     double efficiency;  /* step_s / (step_s + exposed_s) */
     double wire_bytes;  /* that a node sends to others per step */
 };

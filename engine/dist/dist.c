@@ -47,7 +47,7 @@ static int say(const struct dist *d, struct err *err)
         return err_set(err, ERR_SYSTEM, "rank %d of %d did not connect within %.3g s; see its log",
                        f->rank, d->c.world, (double)d->c.init_ms / 1000);
     case DIST_LATE:
-        return err_set(err, ERR_SYSTEM, "rank %d is stuck or far behind: nothing came from it in %s for %.3g s",
+        return err_set(err, ERR_SYSTEM, "rank %d is stuck or far behind: nothing arrived from it in %s for %.3g s",
                        f->rank, call, (double)d->timeout_ms / 1000);
     case DIST_DIED:
         return err_set(err, ERR_SYSTEM, "rank %d died; this rank waited for it in %s", f->rank, call);

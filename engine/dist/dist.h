@@ -51,8 +51,9 @@ struct dist_bootstrap {
 struct dist_device {
     const struct kern_ops     *ops;
     const struct kern_streams *streams;
-    bool                       shared; /* several ranks share a GPU, which NCCL refuses */
-    struct dist               *ranks;  /* the same ranks over host memory, which learn that one of them died; or NULL */
+    bool                       shared; /* several ranks share a GPU, which NCCL rejects */
+    struct dist               *ranks;  /* the same ranks over host memory, used to detect the death of a rank; or
+                                        * NULL */
 };
 
 struct dist_config {
@@ -72,10 +73,10 @@ enum dist_fault_kind {
     DIST_ABSENT,    /* did not connect */
     DIST_LATE,      /* alive, but sends nothing */
     DIST_DIED,
-    DIST_LEFT,      /* left while others still wait */
+    DIST_LEFT,      /* left while others are still waiting */
     DIST_ABORTED,
-    DIST_MISMATCH,  /* called another collective than the others */
-    DIST_DEVICE,    /* this rank's device failed: its kern_ops.state() has the reason */
+    DIST_MISMATCH,  /* called a different collective than the others */
+    DIST_DEVICE,    /* this rank's device failed: kern_ops.state() has the reason */
     DIST_SYSTEM
 };
 
@@ -100,7 +101,7 @@ int dist_begin(struct dist **out, const struct dist_config *config, struct err *
 int dist_poll_init(struct dist *d, struct err *err);
 /* Both, with sleep between. *out is NULL after a failure; *fault (may be NULL) names the rank. */
 int dist_connect(struct dist **out, const struct dist_config *config, struct dist_fault *fault, struct err *err);
-/* Leaves the job: also with outstanding calls, and after a failure. NULL is allowed. */
+/* Leaves the job, even with outstanding calls or after a failure. Accepts NULL. */
 void dist_destroy(struct dist *d);
 
 /* Name of the library for messages: "NCCL 2.28.9", or NULL; and known faults of this
@@ -127,8 +128,8 @@ int dist_barrier(struct dist *d, struct err *err);
 
 /* 1: nothing outstanding. 0: some calls are not complete. -1: failed. Never blocks. */
 int dist_poll(struct dist *d, struct err *err);
-/* Until nothing is outstanding. dist_wait_for() has a deadline of its own, for a wait in which one
- * rank is known to work (a checkpoint). */
+/* Waits until nothing is outstanding. dist_wait_for() has a separate deadline, for a wait in which one rank is known
+ * to work (a checkpoint). */
 int dist_wait(struct dist *d, struct err *err);
 int dist_wait_for(struct dist *d, int64_t wait_ms, struct err *err);
 /* The number of calls begun so far; wait until the first `calls` of them are complete. */
@@ -137,10 +138,10 @@ int dist_wait_call(struct dist *d, uint64_t calls, int64_t wait_ms, struct err *
 
 /* From any thread: make all ranks fail now, this one too. */
 void dist_abort(struct dist *d);
-/* From any thread, also between calls: whether a rank of this machine has died or made all ranks fail. */
+/* From any thread, also between calls: has a rank of this machine died or made all ranks fail? */
 struct dist_fault dist_lost(struct dist *d);
 
-/* True: a communicator of GPUs could not be ended, and only _exit() is sure to end this process. */
+/* True: a GPU communicator could not be ended, and only _exit() is sure to end this process. */
 bool dist_is_stuck(void);
 
 const struct dist_fault *dist_fault(const struct dist *d);

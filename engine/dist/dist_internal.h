@@ -52,7 +52,7 @@ struct dist_ops {
     void (*destroy)(struct dist *d);
     /* NULL, or dist_about(). */
     const char *(*about)(const struct dist *d, const char **doubt);
-    /* For a part of a whole (dist_nodes.c). Faults that others have raised, also between calls. */
+    /* For a part of a whole (dist_nodes.c): faults raised by others, also between calls. */
     struct dist_fault (*told)(struct dist *d);
     /* NULL, or dist_lost(). */
     struct dist_fault (*lost)(struct dist *d);

@@ -2,9 +2,8 @@
 /* dist_link.h - link between two ranks on different nodes: messages and data over TCP
  *
  * A link is two connections: one for messages (short, fixed size, always read at once) and
- * one for data (numbers, read when there is buffer space).  So a failure is
- * never reported behind queued data.  Every message carries the key of its job,
- * attempt and generation; messages with another key are rejected.
+ * one for data (numbers, read when there is buffer space).  So a failure message never waits behind queued data.  Every
+ * message carries the key of its job, attempt and generation; messages with another key are rejected.
  */
 #ifndef ENGINE_DIST_DIST_LINK_H
 #define ENGINE_DIST_DIST_LINK_H
@@ -40,16 +39,16 @@ struct dist_link {
 /* Ends sending; sent data is still delivered. close() would discard data that the peer's system
  * has not acknowledged, so a clean exit waits for dist_link_sent() first. */
 void dist_link_end(struct dist_link *l);
-/* Whether the peer's system has acknowledged everything (or never will). */
+/* Has the peer's system acknowledged everything (or will it never)? */
 bool dist_link_sent(const struct dist_link *l);
 void dist_link_close(struct dist_link *l);
 
-/* Queues a message; dist_link_flush() sends what the system does not accept now. False:
- * the queue is full, try again. */
+/* Queues a message; dist_link_flush() sends what the system does not accept at once. False: the queue is full, try
+ * again. */
 bool dist_link_say(struct dist_link *l, const struct dist_word *w);
 void dist_link_flush(struct dist_link *l);
 
-/* The next received message; false: none now. Sets l->gone if none will ever come. */
+/* The next received message; false: none at present. Sets l->gone if none will ever come. */
 bool dist_link_hear(struct dist_link *l, uint64_t key, struct dist_word *w);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nccl.h - libnccl.so.2, loaded on demand; its interface declared here
  *
- * The declarations hold for every NCCL from 2.18 on; the config struct is
- * that of 2.17 (later versions only append fields, and `size` tells NCCL where ours
- * ends).  So one program runs with any of them, and builds without NCCL.
+ * The declarations hold for every NCCL from 2.18 on; the config struct is 2.17's (later versions only append fields,
+ * and `size` tells NCCL where ours ends). So one program runs with any of these versions, and builds without NCCL.
  */
 #ifndef ENGINE_DIST_NCCL_H
 #define ENGINE_DIST_NCCL_H

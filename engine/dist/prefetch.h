@@ -2,7 +2,7 @@
 /* prefetch.h - fsdp: slots for gathered weights, and which unit to gather ahead
  *
  * Pure: no clock, no I/O.
- * A model computes with one unit after the other, to its end and back.  With two slots for
+ * A model computes unit by unit, forward to its end and back.  With two slots for
  * weights, the next unit is gathered into the slot that is not in use; with one slot, each
  * unit is gathered when it is needed.  A unit still in a slot is not gathered again: at the turning
  * point at the end of the model that saves as many gathers as there are slots.
@@ -27,8 +27,8 @@ struct unit_fetch {
 
 struct prefetch prefetch_begin(int slots);
 
-/* The model is at `unit`, in the slot t->now from then on; `next` (or -1) comes after it. Fills the
- * units to gather, in this order; returns how many. */
+/* The model computes with `unit`, in slot t->now, from then on; `next` (or -1) comes after it. Fills in the units to
+ * gather, in this order; returns their number. */
 int prefetch_take(struct prefetch *t, int unit, int next, struct unit_fetch fetch[UNIT_SLOTS]);
 
 #endif

@@ -5,8 +5,8 @@
  * of the GPUs' communicator), and all ranks get it.  It travels as a line to the agent
  * (engine/contract/progress.h), which passes it to all ranks of the generation, and via the
  * controller to those on other nodes.  Without an agent it is a file in the directory that
- * JOBCTL_RENDEZVOUS names, which all nodes share.  No port is fixed, and nothing is left
- * over for another generation: its number is part of every name.
+ * JOBCTL_RENDEZVOUS names, which all nodes share.  No port is fixed, and nothing left over can affect another
+ * generation, because its number is part of every name.
  *
  * The ranks of each node: JOBCTL_NODE_RANKS="4,4,2" (ranks per node, in order), or
  * torchrun's LOCAL_WORLD_SIZE if it is the same on all nodes.

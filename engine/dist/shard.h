@@ -22,8 +22,8 @@ struct tensor;
 
 enum shard_cut { SHARD_EVEN, SHARD_TENSORS };
 
-/* How several ranks hold the state of a run: each has all of it; each has its part of the
- * optimizer state; each has its part of everything and gathers a unit when it is needed. */
+/* How several ranks hold a run's state: each has everything; each has its part of the optimizer state; each has its
+ * part of everything and gathers a unit when it is needed. */
 enum sharing { SHARING_DDP, SHARING_ZERO1, SHARING_FSDP };
 
 struct shard_part {

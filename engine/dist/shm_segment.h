@@ -2,9 +2,9 @@
 /* shm_segment.h - shared memory of the ranks of one node: creation, handshake, wake-ups, death
  *
  * Rank 0 creates it (memfd) and passes it on through a socket in the abstract namespace:
- * neither has a name in the file system, so nothing is left behind, however the ranks
- * end.  Each rank has a seat: counters that only this rank writes, a futex that wakes it, and
- * a robust mutex that it holds as long as it lives: the kernel reports its death.
+ * neither has a name in the file system, so nothing is left behind, no matter how the ranks end.  Each rank has a seat:
+ * counters that only this rank writes, a futex that wakes it, and a robust mutex that it holds as long as it lives: the
+ * kernel reports its death.
  *
  * Only ranks of the same user are accepted, and only with the same name (job, attempt,
  * generation) and number of ranks.

@@ -3,7 +3,7 @@
  *
  * Each rank has one record: its pending commands, whether a checkpoint is due, and a hash of
  * everything that determines the next step (samples, learning rate, job, data).  The ranks exchange
- * records before each step and decide from the same data: so all stop and save at the same step,
+ * records before each step and decide from the same data: so all ranks stop and save at the same step,
  * and a rank that has diverged is named before its gradients are added.
  *
  * A rank that hangs is detected and named in this exchange.
@@ -62,7 +62,7 @@ int step_sync_least(const struct step_sync_words *all, int world);
 /* In the order of ranks. */
 double step_sync_sum(const struct step_sync_words *all, int world);
 
-/* Limits for the silence of a rank. */
+/* Limits on a rank's silence. */
 struct step_sync_pace {
     double step_s;                     /* duration of a step so far; 0: none was taken yet */
     double hang_first_s, hang_step_s;  /* set in the job, or 0 */

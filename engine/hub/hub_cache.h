@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hub_cache.h - the cache of files from a Hugging Face hub, which all programs of a user share: read only, no network
+/* hub_cache.h - the cache of Hugging Face hub files shared by all of a user's programs: read-only, no network
  *
  *   $HF_HUB_CACHE, or $HF_HOME/hub, or $XDG_CACHE_HOME/huggingface/hub, or ~/.cache/huggingface/hub
- *     models--OWNER--REPO/refs/REV                 the commit that this branch or tag had when it was last looked up
+ *     models--OWNER--REPO/refs/REV                 the commit of this branch or tag at the last lookup
  *     models--OWNER--REPO/snapshots/COMMIT/FILE    a link to a blob (or the file itself)
  *     models--OWNER--REPO/blobs/DIGEST             sha256 of a large file, sha1 of git for a small one
  *     .locks/models--OWNER--REPO/DIGEST.lock       held by the process that downloads a blob
@@ -20,7 +20,7 @@
 
 struct err;
 
-/* ERR_USAGE: no variable names a place, or it is too long. */
+/* ERR_USAGE: no variable names a place, or the path is too long. */
 int hub_cache_dir(char dir[PATH_MAX], struct err *err);
 /* $HF_HOME or its default: the place of the token. */
 int hub_cache_home(char dir[PATH_MAX], struct err *err);
@@ -32,11 +32,11 @@ bool hub_cache_is_offline(void);
 /* The commit of the name's revision in the cache; false: unknown. */
 bool hub_cache_commit(char commit[HUB_COMMIT], const struct hub_name *n);
 
-/* The path to open for a name whose files are all in the cache (hub_select.h). ERR_NOT_FOUND: something is missing; the
- * sentence names it and the command that downloads it. */
+/* The path to open for a name whose files are all in the cache (hub_select.h). ERR_NOT_FOUND: a file is missing; the
+ * message names it and the command that downloads it. */
 int hub_cache_find(char path[PATH_MAX], const struct hub_name *n, const char *parts, struct err *err);
 
-/* How much that is. */
+/* The total size of its files. */
 struct hub_cache_size {
     int     files;
     int64_t bytes;

@@ -2,7 +2,8 @@
 /* hub_name.h - the name of a model on a Hugging Face hub: hf://OWNER/REPO[@REV][/FILE]
  *
  * REV is a branch, a tag or a commit, "main" if there is none; a slash in it is written as %2F, except in refs/pr/N
- * and refs/convert/NAME.  FILE is a file or a folder of the repository; without it the name means the whole.
+ * and refs/convert/NAME.  FILE is a file or a folder of the repository; without it, the name means the whole
+ * repository.
  *
  * Pure: no clock, no I/O.
  */
@@ -21,15 +22,15 @@ struct hub_name {
     char file[500]; /* "": the whole repository */
 };
 
-/* "hf://..." rather than a path */
+/* Is it "hf://..." rather than a path? */
 bool hub_name_is(const char *text);
-/* ERR_USAGE, with what is expected. */
+/* ERR_USAGE, with the expected form. */
 int hub_name_parse(struct hub_name *out, const char *text, struct err *err);
-/* The name again; `revision` NULL: its own. */
+/* Prints the name; `revision` NULL: the name's revision. */
 void hub_name_text(char text[HUB_NAME_TEXT], const struct hub_name *n, const char *revision);
-/* 40 hexadecimal digits: a commit, whose meaning never changes. */
+/* Is it 40 hexadecimal digits: a commit, which never changes? */
 bool hub_name_is_commit(const char *revision);
-/* A relative path that stays below where it begins. */
+/* Is it a relative path that stays below its start? */
 bool hub_name_is_path(const char *path);
 
 #endif

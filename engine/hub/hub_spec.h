@@ -12,13 +12,13 @@ enum { HUB_SPEC_NAMES = 8 };
 
 struct hub_spec_name {
     const char *key;   /* "train.model.weights" */
-    const char *text;  /* "hf://..."; of the spec */
-    const char *parts; /* of a pipeline that are needed (hub_select.h) */
-    json_t     *map;   /* that has it; of the spec ... */
+    const char *text;  /* "hf://...", borrowed from the spec */
+    const char *parts; /* the pipeline's parts that are needed (hub_select.h) */
+    json_t     *map;   /* another name that has the part; borrowed from the spec ... */
     const char *last;  /* ... under this key */
 };
 
-/* Those that name one; returns how many. */
+/* Finds the keys that name a model; returns their number. */
 int hub_spec_names(struct hub_spec_name list[HUB_SPEC_NAMES], const json_t *spec);
 
 #endif

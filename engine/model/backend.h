@@ -26,7 +26,7 @@ struct kern_streams;
  * ERR_NO_DEVICE: cuda was requested and cannot be used. */
 int backend_open(const char *backend, const char *precision, struct err *err);
 
-/* Whether two GPUs copy to each other correctly (kernels/cuda.h): 0, or -1 and ERR_NO_DEVICE. */
+/* Do two GPUs copy to each other correctly (kernels/cuda.h)? 0, or -1 and ERR_NO_DEVICE. */
 struct kern_peer;
 int backend_try_peers(struct kern_peer *p, struct err *err);
 
@@ -41,12 +41,12 @@ const struct kern_profile *backend_profile(void);
 /* Keep the algorithm choices for matrix products in this file, and use those it holds
  * (kernels/cuda.h). */
 void backend_remember(const char *file);
-bool backend_is_bf16(void);       /* whether inputs of products are rounded */
+bool backend_is_bf16(void);       /* Are the inputs of products rounded? */
 int backend_sharers(void);        /* ranks that share this rank's GPU; 1 if it is alone */
 const char *backend_device(void); /* "cpu", or the GPU's name */
 const char *backend_note(void);   /* a sentence for people, or "" */
 
-/* Whether all calls so far have worked: 0, or ERR_DEVICE_MEMORY, ERR_DEVICE or ERR_CUDA. Waits for them. */
+/* Have all calls so far succeeded? 0, or ERR_DEVICE_MEMORY, ERR_DEVICE or ERR_CUDA. Waits for them. */
 int backend_check(const struct kern_ops *ops, struct err *err);
 
 /* Purposes of memory. */

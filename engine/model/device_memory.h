@@ -5,15 +5,15 @@
 
 #include <stdint.h>
 
-/* Free and total memory of the backend's device; 0 if unknown. On the CPU
- * the machine's or, if that is less, what the control group still allows. */
+/* Free and total memory of the backend's device; 0 if unknown. On the CPU, the machine's memory or, if less, what
+ * the control group still allows. */
 struct device_memory {
     int64_t free, total;
 };
 struct device_memory device_memory(void);
 /* The same for host memory, whatever the backend. */
 struct device_memory device_memory_host(void);
-/* What no process can exceed: the device's total, or of the host with the swap space; 0 if unknown. */
+/* The limit that no process can exceed: the device's total memory, or the host's including swap; 0 if unknown. */
 int64_t device_memory_most(void);
 
 #endif

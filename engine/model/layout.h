@@ -7,9 +7,9 @@
  * layout_floats() floats, each starting at its offset, 64-byte aligned; the
  * gaps are zero and stay zero.
  *
- * The order of the table is that of files and digests.  The order in memory differs for the second
- * of a pair: two tensors of one shape that lie one behind the other, so that a product takes them as
- * one matrix.  Units lie in memory in order.
+ * Files and digests use the table's order. The order in memory differs only for the second tensor of a pair: two
+ * tensors of the same shape, one directly after the other, so that a product takes them as one matrix. Units are in
+ * order in memory.
  */
 #ifndef ENGINE_MODEL_LAYOUT_H
 #define ENGINE_MODEL_LAYOUT_H
@@ -32,8 +32,8 @@ struct tensor {
     int              ndim;
     int64_t          dim[TENSOR_DIMS];
     size_t           count;             /* product of dim */
-    size_t           offset;            /* in floats; does not rise with the index where there are pairs */
-    size_t           room;              /* offset of an empty place for the second of a pair, or 0 */
+    size_t           offset;            /* in floats; with pairs, not monotonic in the index */
+    size_t           room;              /* offset of an empty place for the second tensor of a pair, or 0 */
     int              unit;              /* group of tensors used together: 0, 1, ... in order */
 };
 
@@ -46,17 +46,17 @@ void layout_destroy(struct layout *l);
 int layout_add(struct layout *l, const char *name, enum tensor_kind kind, int ndim,
                const int64_t *dim, struct err *err);
 
-/* The first of a pair: as layout_add(), with room behind it for the second. */
+/* Adds the first tensor of a pair: as layout_add(), with space after it for the second. */
 int layout_add_first(struct layout *l, const char *name, enum tensor_kind kind, int ndim,
                      const int64_t *dim, struct err *err);
 
-/* The second of a pair: kind and shape of tensor `first`, layout_pair_rows() rows behind it. Others
- * may be added between the two, but no unit. -1 also if `first` has no room, or not any more. */
+/* Adds the second tensor of a pair: same kind and shape as tensor `first`, layout_pair_rows() rows after it. Other
+ * tensors may be added between the two, but no unit. -1 also if `first` has no space left for it. */
 int layout_add_second(struct layout *l, const char *name, int first, struct err *err);
 
-/* Rows from the first number of a pair to that of the second: at least `rows`, the fewest that keep
- * the second aligned. A gap is zero as any other: whoever computes gradients of the pair as of one
- * matrix computes zeros there. */
+/* Rows from the first number of a pair to the first of its second tensor: at least `rows`, the fewest that keep the
+ * second aligned. The gap is zero like any other: code that computes gradients of the pair as one matrix must
+ * compute zeros there. */
 int64_t layout_pair_rows(int64_t rows, int64_t cols);
 
 /* Start the next unit: later tensors belong to it. A unit is one block of a model. */
@@ -65,7 +65,7 @@ void layout_next_unit(struct layout *l);
 int layout_len(const struct layout *l);
 const struct tensor *layout_at(const struct layout *l, int i);
 int layout_find(const struct layout *l, const char *name); /* index or -1 */
-size_t layout_floats(const struct layout *l);              /* of one block, gaps included */
+size_t layout_floats(const struct layout *l);              /* floats of one block, gaps included */
 int64_t layout_params(const struct layout *l);             /* trained numbers, gaps excluded */
 /* 64-bit digest of all names, kinds and shapes in order. */
 uint64_t layout_digest(const struct layout *l);

@@ -97,7 +97,7 @@ static int add(struct lora *l, const struct model *m, int block, enum lora_modul
     a.scale = lora_config_scale(c, block, module);
     if (a.rank > (a.in < a.out ? a.in : a.out))
         return err_set(err, ERR_USAGE, "train.lora.rank: %d is too large for layer %s of block %d, which has %d "
-                       "channels; 4 to 64 are usual", a.rank, lora_config_name(module), block,
+                       "channels; usual values are 4 to 64", a.rank, lora_config_name(module), block,
                        a.in < a.out ? a.in : a.out);
     if ((a.a = add_matrix(l, &a, 'A', a.rank, a.in, err)) < 0 || (a.b = add_matrix(l, &a, 'B', a.out, a.rank, err)) < 0)
         return -1;

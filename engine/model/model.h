@@ -57,7 +57,7 @@ struct model_input {
 
 struct model;
 
-/* Whether captions are used as narrow numbers only. Not by Next-DiT, whose mean of a caption is of fp32. */
+/* Are captions used only as narrow numbers? Not by Next-DiT, which averages captions in fp32. */
 bool model_rounds_captions(const struct model_config *cfg);
 
 /* From a JSON config in the authors' keys ("model", "vae", "text_encoder", as in
@@ -76,8 +76,9 @@ const struct model_config *model_config(const struct model *m);
  * and time is the share of data, 0 to 1. False (Sana): from data to noise, and time is the share of
  * noise, 0 to 999. */
 bool model_goes_to_data(const struct model *m);
-const struct layout *model_layout(const struct model *m); /* of what is trained: with cfg.lora, of the adapters */
-/* Of all weights; and the adapters that keep them frozen (lora.h), or NULL. */
+const struct layout *model_layout(const struct model *m); /* the layout of what is trained: with cfg.lora, the
+                                                           * adapters */
+/* The layout of all weights; and the adapters on top of frozen weights (lora.h), or NULL. */
 const struct layout *model_base_layout(const struct model *m);
 struct lora *model_lora(const struct model *m);
 /* The first without a model: allocates the table only. */
@@ -95,7 +96,7 @@ float *model_kernel_grads(struct model *m);
  * weights must change both. The weights themselves if narrow is fp32. */
 void *model_kernel_narrow(struct model *m);
 const struct kern_ops *model_ops(const struct model *m);
-/* CPU only: use the weights in this memory of the caller, until the next call. */
+/* CPU only: use the weights in this caller's memory, until the next call. */
 void model_place(struct model *m, float *weights);
 int64_t model_bytes(const struct model *m); /* bytes of device memory */
 
@@ -106,8 +107,7 @@ void model_init_weights(struct model *m, uint64_t seed);
 /* The same for numbers [from, to) of a tensor of the layout, into the caller's memory. */
 void model_init_range(const struct model *m, int tensor, size_t from, size_t to, uint64_t seed, float *out);
 
-/* Sets the sizes of the next passes, for a caller that replays a recorded pass (graph.h); the
- * passes themselves set them too. */
+/* Sets the sizes of the next passes, for a caller that replays a recorded pass (graph.h); the passes also set them. */
 int model_set_sizes(struct model *m, const struct model_input *in, struct err *err);
 
 /* out: [B, channels, H, W], a kernel array. Keeps what model_backward() needs. */
@@ -123,7 +123,7 @@ int model_backward(struct model *m, const struct model_input *in, const float *d
  * are complete for this batch. NULL: no callback. */
 typedef void (*model_ready_fn)(void *arg, size_t from);
 void model_on_ready(struct model *m, model_ready_fn fn, void *arg);
-/* Whether a pass calls these or those of model_on_units(). */
+/* Does a pass call these callbacks, or those of model_on_units()? */
 bool model_calls_back(const struct model *m);
 
 /* With limits.by_unit: callbacks that supply the weights of a unit of the layout before each use.
@@ -138,7 +138,7 @@ struct model_units {
 };
 void model_on_units(struct model *m, const struct model_units *units);
 
-/* Calls the unit callbacks of a forward and a backward pass, and computes nothing. */
+/* Makes the unit callbacks of a forward and a backward pass, but computes nothing. */
 void model_pass_idle(struct model *m);
 
 /* FLOPs of one forward pass (matrix products and convolutions, 1 MAC = 2). */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_weight.h - a weight as its offset in the block of weights; its gradient has the same */
+/* model_weight.h - a weight, given by its offset in the block of weights; its gradient has the same offset */
 #ifndef ENGINE_MODEL_MODEL_WEIGHT_H
 #define ENGINE_MODEL_MODEL_WEIGHT_H
 

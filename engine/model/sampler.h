@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sampler.h - sample latents for captions along the learned flow, with guidance
+/* sampler.h - samples latents for captions along the learned flow, with guidance
  *
  * Noise levels go down to 0 through sigma_i = f s / (1 + (f - 1) s), s = top (1 - i / steps),
  * f = the flow shift of training.  Each step computes the velocity v with the model.
@@ -24,8 +24,8 @@ struct layout;
 
 enum { SAMPLER_BATCH = 16 }; /* most pictures per batch */
 
-/* How many of n pictures with latents of this size are drawn at once: up to 16, but one by one from 2,048 pixels on.
- * More would take memory and save little time. */
+/* How many of n pictures with latents of this size are drawn at once: up to 16, but one at a time from 2,048 pixels
+ * on. More would take memory and save little time. */
 static inline int sampler_batch(int n, int height, int width)
 {
     const int64_t most = height > 0 && width > 0 ? (int64_t)4096 / ((int64_t)height * width) : 1;
@@ -59,8 +59,8 @@ void sampler_destroy(struct sampler *s);
 
 /* The weights to sample with: fill and push them before sampling. */
 struct model *sampler_model(struct sampler *s);
-/* The null embedding [caption_len, D] of a model without a weight for it: fill it too. NULL: it is
- * a weight. */
+/* The null embedding [caption_len, D] of a model without a weight for it, to be filled as well. NULL: it is a
+ * weight. */
 float *sampler_null(struct sampler *s);
 struct model_limits sampler_limits(const struct sampler *s);
 

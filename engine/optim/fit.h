@@ -22,33 +22,32 @@
 struct err;
 struct train_spec;
 
-/* The rest is for memory that a plan does not count: fragmentation, libraries, other processes. */
+/* The rest is left for memory that a plan does not count: fragmentation, libraries, other processes. */
 enum { FIT_PERCENT = 85, FIT_WHY = 200 };
 
 struct fit_ask {
-    const struct train_spec *spec;   /* its model has the sizes of the data */
-    int                      height, width, text; /* of the largest sample */
+    const struct train_spec *spec;   /* the model, with the sizes of the data */
+    int                      height, width, text; /* size of the largest sample */
     int                      ranks;  /* of the job */
-    int                      neighbours; /* ranks that share this host memory; 0: all */
+    int                      neighbours; /* ranks that share this host's memory; 0: all */
     enum sharing             sharing;
     bool                     device, bf16;
     struct device_memory     room;   /* of the device, or on the CPU of all ranks together; 0: unknown */
     int                      micro_most; /* limit after running out of memory; 0 = none */
-    int64_t                  pixels_most; /* likewise, in latent pixels of a micro-batch
-                                             (memory_micro()); 0 = none */
-    int64_t                  pixels_least; /* of the smallest sample, with pixels_most */
+    int64_t                  pixels_most; /* likewise, in latent pixels of a micro-batch (memory_micro()); 0 = none */
+    int64_t                  pixels_least; /* size of the smallest sample, with pixels_most */
     bool                     recompute;  /* one sample ran out of memory before */
 };
 
 struct fit {
     int                micro;
-    int                pictures;  /* drawn at once; 0 = none */
+    int                pictures;  /* pictures drawn at once; 0 = none */
     bool               recompute;
     bool               fits;      /* false: nothing fits, and this choice needs the least memory */
     int                most;      /* the micro-batch that would fit, if the given one does not; or 0 */
     int64_t            budget;    /* bytes that may be used; 0: unknown */
     enum sharing       sharing;   /* set by fit_choose_sharing() */
-    struct memory_plan plan;      /* for this choice */
+    struct memory_plan plan;      /* plan for this choice */
     char               sharing_why[FIT_WHY];
     char               micro_why[FIT_WHY], recompute_why[FIT_WHY];
 };

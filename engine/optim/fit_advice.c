@@ -114,7 +114,7 @@ static int choose_least(struct fit *f, const struct fit_ask *ask)
     return fit_choose_sharing(f, &a, NULL);
 }
 
-/* "with train.ema: 0, 3.00 GiB are planned, which fit", or that nothing does. */
+/* "with train.ema: 0 the plan needs 3.00 GiB, which fits", or that nothing does. */
 static void nearest(char *text, size_t size, const struct fit_ask *ask)
 {
     struct fit_advice advice[FIT_ADVICE];
@@ -124,9 +124,9 @@ static void nearest(char *text, size_t size, const struct fit_ask *ask)
     a.room.free = ask->room.total;
     const int n = fit_advise(advice, &least, &a, NULL);
     if (n > 0)
-        snprintf(text, size, "with %s, %s are planned, which fit", advice[0].change, size_text(advice[0].total, need));
+        snprintf(text, size, "with %s the plan needs %s, which fits", advice[0].change, size_text(advice[0].total, need));
     else
-        snprintf(text, size, "take a smaller model or resolution");
+        snprintf(text, size, "use a smaller model or resolution");
 }
 
 int fit_refuse(const struct fit_ask *ask, struct err *err)
@@ -137,7 +137,7 @@ int fit_refuse(const struct fit_ask *ask, struct err *err)
         return 0;
     nearest(advice, sizeof(advice), ask);
     size_text(ask->room.total, total);
-    return err_set(err, ERR_USAGE, "train.model: %s are planned%s, %s has %s; %s (train.memory_check: false "
-                   "starts it)", size_text(f.plan.total, planned), ask->ranks > 1 ? " per rank" : "",
+    return err_set(err, ERR_USAGE, "train.model: the plan needs %s%s, %s has %s; %s (train.memory_check: "
+                   "false starts the run anyway)", size_text(f.plan.total, planned), ask->ranks > 1 ? " per rank" : "",
                    ask->device ? "this GPU" : "this machine", total, advice);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.h - a plan of the device memory that a run needs
+/* memory.h - plans the device memory that a run needs
  *
  * There is no second set of formulas: the plan creates a step with the code that creates
  * the real one, on a backend that counts instead of allocating
@@ -23,8 +23,8 @@ struct err;
 struct memory_ask {
     struct model_config model;
     struct model_limits limits;  /* the micro-batch, and gradient checkpointing */
-    int64_t             pixels_most; /* latent pixels of a micro-batch at most, but one sample
-                                        is always allowed; 0 = no limit */
+    int64_t             pixels_most; /* maximum latent pixels of a micro-batch, but one sample is always allowed; 0 =
+                                      * no limit */
     struct optim_config optim;
     bool                device;  /* a GPU with its own memory */
     bool                bf16;
@@ -35,15 +35,15 @@ struct memory_ask {
 };
 
 struct memory_plan {
-    struct model_limits limits; /* that arrays are allocated for */
+    struct model_limits limits; /* the rank's arrays */
     int64_t bytes[USES];  /* per rank; USE_HOST is host memory */
-    int64_t total;        /* of the device: all but USE_HOST; on the CPU all */
+    int64_t total;        /* bytes on the device: all but USE_HOST; on the CPU everything */
     int64_t params;       /* trained numbers */
     int64_t checkpoint;   /* bytes on disk: weights and optimizer state */
     double  again;        /* extra work of gradient checkpointing, as a fraction of a step without */
 };
 
-/* Fails like step_create(): ERR_USAGE for impossible sizes. Allocates nothing that stays. */
+/* Fails like step_create(): ERR_USAGE for impossible sizes. Leaves nothing allocated. */
 int memory_plan(struct memory_plan *out, const struct memory_ask *ask, struct err *err);
 
 /* The largest micro-batch from 1 to `most` whose plan fits into `room` bytes, or 0. *out gets its plan
@@ -51,7 +51,7 @@ int memory_plan(struct memory_plan *out, const struct memory_ask *ask, struct er
 int memory_largest_micro(struct memory_plan *out, const struct memory_ask *ask, int most,
                          int64_t room, struct err *err);
 
-/* The samples of this size that memory_ask.pixels_most allows in a micro-batch of at most `micro`. */
+/* The number of samples of this size that memory_ask.pixels_most allows in a micro-batch of at most `micro`. */
 int memory_micro(int micro, int64_t pixels_most, int height, int width);
 
 #endif

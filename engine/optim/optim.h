@@ -27,7 +27,7 @@
 struct err;
 struct layout;
 
-/* The part of a layout that an optimizer updates, and that the arrays of weights and gradients have. */
+/* The part of a layout that an optimizer updates, and that the arrays of weights and gradients hold. */
 struct optim_share {
     struct shard_holder updated, held; /* their shards outlive the optimizer */
 };
@@ -38,7 +38,7 @@ struct optim_state {
     int     ndim;
     int64_t dim[4];
     int64_t count;                /* numbers of the whole array */
-    int     tensor;               /* index in the layout of its weight */
+    int     tensor;               /* index of its weight in the layout */
     size_t  from, to;             /* the numbers held here */
     float  *data;                 /* view of number `from` */
 };
@@ -72,7 +72,7 @@ void optim_carry(const struct optim *o, float *image);
 
 /* The numbers of a tensor that are updated here: [*from, *to), possibly empty. */
 void optim_range(const struct optim *o, int tensor, size_t *from, size_t *to);
-/* Whether any range of a tensor can be updated on its own, by any thread; else only whole tensors. */
+/* Can any range of a tensor be updated separately, by any thread? If not, only whole tensors can. */
 bool optim_is_elementwise(const struct optim *o);
 
 /* One update, as optim_step() makes it, that writes to `to` and `image` and does not change the current state. */
@@ -103,7 +103,7 @@ const float *optim_ema(const struct optim *o);
 void optim_ema_reset(struct optim *o, const float *weights); /* ema = weights (view): at step 0 */
 
 int optim_pull(struct optim *o, struct err *err);    /* before the views are read */
-int optim_push(struct optim *o, struct err *err);    /* after they were written */
+int optim_push(struct optim *o, struct err *err);    /* after they have been written */
 
 /* The kernel array's address of a number of a view. */
 float *optim_kernel(const struct optim *o, const float *view);

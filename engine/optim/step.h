@@ -2,7 +2,7 @@
 /* step.h - one training step: noise, forward, loss, backward, clip, optimizer
  *
  * Holds the model, its parameters (params.h), the flow tables and the scratch of one step.  The training loop,
- * tests/verify and `bench` use it, so that the code that is checked against the authors' numbers is the code that trains.
+ * tests/verify and `bench` use it, so that the code checked against the authors' numbers is the code that trains.
  */
 #ifndef ENGINE_OPTIM_STEP_H
 #define ENGINE_OPTIM_STEP_H
@@ -27,11 +27,11 @@ int step_create(struct step **out, const struct model_config *cfg, const struct 
 void step_destroy(struct step *s);
 
 struct model *step_model(struct step *s);
-/* The null embedding [caption_len, D], for the caller to fill; NULL where the model has a weight for it. */
+/* The null embedding [caption_len, D], to be filled by the caller; NULL if the model has a weight for it. */
 float *step_null(struct step *s);
-/* Whether captions of bf16 give the same bits as those of fp32 (step_input.h). */
+/* Do captions in bf16 give the same bits as in fp32 (step_input.h)? */
 bool step_takes_bf16(const struct kern_ops *ops, const struct model_config *cfg);
-/* Whether noise may be given as streams to draw it from (step_input.h): on a device, with the bits of the CPU. */
+/* Can noise be given as streams to draw it from (step_input.h)? Used on a device, with the same bits as on the CPU. */
 bool step_draws_noise(const struct kern_ops *ops);
 struct params *step_params(struct step *s);
 

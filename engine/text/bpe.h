@@ -20,7 +20,7 @@ void bpe_destroy(struct bpe *b);
  * rank. */
 int bpe_add(struct bpe *b, int32_t left, int32_t right, int32_t merged, struct err *err);
 
-/* Merges n symbols in place: the number that is left, or -1. n log n steps. */
+/* Merges n symbols in place; returns the number left, or -1. Takes n log n steps. */
 int64_t bpe_run(const struct bpe *b, int32_t *symbol, size_t n, struct err *err);
 
 #endif

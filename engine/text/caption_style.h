@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* caption_style.h - a caption as diffusers' pipelines change it: Python's text.lower().strip()
+/* caption_style.h - changes a caption as diffusers' pipelines do: Python's text.lower().strip()
  *
- * Letters are mapped one by one as the C library's C.UTF-8 maps them, with the two exceptions of Python: a sigma at the
+ * Letters are mapped one by one as by the C library's C.UTF-8 locale, with Python's two exceptions: a sigma at the
  * end of a word, and the capital I with a dot, which becomes two characters. Bytes that are not UTF-8 stay.
  */
 #ifndef ENGINE_TEXT_CAPTION_STYLE_H

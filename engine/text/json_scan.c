@@ -257,7 +257,7 @@ int json_scan_skip(struct json_scan *s, struct json_slice *out)
     } while (depth > 0);
     if (out)
         *out = (struct json_slice){s->text + from, s->at - from};
-    return depth < 0 ? json_scan_fail(s, "a bracket closes nothing") : 0;
+    return depth < 0 ? json_scan_fail(s, "a closing bracket has no opening one") : 0;
 }
 
 bool json_scan_is(const struct json_slice *t, const char *word)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* json_scan.h - reads a JSON text (RFC 8259) of many megabytes from front to back, without a tree
  *
- * For tokenizer.json, whose 256,000 pieces and 580,000 merges are too slow as jansson's values. The caller requests the
+ * For tokenizer.json, whose 256,000 pieces and 580,000 merges are too slow as jansson values. The caller requests the
  * expected next value; any other value is an error, "line 12: expected a string". After an error every call fails, so a
  * loop may look at the end.
  *
@@ -19,7 +19,8 @@
 
 struct err;
 
-/* Bytes in the text, or in the scanner where it had escapes: then they are valid until the next string is read. */
+/* Bytes in the text, or in the scanner's memory if there were escapes: then they are valid until the next string is
+ * read. */
 struct json_slice {
     const char *at;
     size_t      n;
@@ -34,9 +35,9 @@ struct json_scan {
     struct err *err;
 };
 
-/* Of `text`, which outlives it. */
+/* Scans `text`, which must outlive it. */
 void json_scan_begin(struct json_scan *s, const char *text, size_t size, struct err *err);
-/* Frees; -1 if anything failed. */
+/* Frees it; -1 if anything failed. */
 int json_scan_end(struct json_scan *s);
 /* Sets the error, with the line: always -1. */
 int json_scan_fail(struct json_scan *s, const char *what) __attribute__((nonnull));
@@ -45,7 +46,7 @@ int json_scan_fail(struct json_scan *s, const char *what) __attribute__((nonnull
 char json_scan_peek(struct json_scan *s);
 /* Enters an object or a list. */
 int json_scan_enter(struct json_scan *s, char open);
-/* Whether there is another member; false leaves the object or list, or is an error. */
+/* Is there another member? If not, leaves the object or list, or fails. */
 bool json_scan_more(struct json_scan *s, char close);
 /* A member's name and the colon. */
 int json_scan_key(struct json_scan *s, struct json_slice *out);

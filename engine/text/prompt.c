@@ -57,7 +57,7 @@ int prompt_sana(struct prompt *out, const struct tokenizer *t, const char *chi, 
     int rc = -1;
     *out = (struct prompt){0};
     if (rows < 2)
-        return err_set(err, ERR_USAGE, "a caption needs 2 rows at least, not %zu", rows);
+        return err_set(err, ERR_USAGE, "a caption needs at least 2 rows, not %zu", rows);
     chi = chi ? chi : "";
     if (tokenizer_encode(t, &alone, chi, strlen(chi), err) == 0 && encode_both(&both, t, chi, caption, n, err) == 0) {
         const size_t with_bos = chi[0] ? alone.n + 1 : 0;

@@ -2,7 +2,7 @@
 /* prompt.h - captions as token ids, masks and rows, as the authors' programs pass them to the text encoder
  *
  * Sana (train_scripts/train.py, app/sana_pipeline.py): an instruction (complex human instruction, "chi") of n tokens
- * with <bos> stands before the caption; the ids are padded or cut on the right to n + rows - 2, and `rows` of the
+ * with <bos> precedes the caption; the ids are padded or cut on the right to n + rows - 2, and `rows` of the
  * encoder's rows are used: row 0, and the last rows - 1, which begin where the instruction ends.  Without instruction
  * the length is `rows`, and all are used.
  *
@@ -33,10 +33,10 @@ int prompt_sana(struct prompt *out, const struct tokenizer *t, const char *chi, 
                 size_t rows, struct err *err);
 /* The length for a batch whose longest caption has `longest` tokens with <bos>. */
 size_t prompt_lumina_length(size_t longest, size_t max);
-/* A caption of a batch of that length, all rows. */
+/* One caption of a batch of that length, all rows. */
 int prompt_lumina(struct prompt *out, const struct tokenizer *t, const char *caption, size_t n, size_t length,
                   struct err *err);
-/* Also of zeros. */
+/* Accepts a zeroed struct. */
 void prompt_free(struct prompt *p);
 
 #endif

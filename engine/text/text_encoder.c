@@ -48,8 +48,8 @@ static const struct tensor_view *find(const struct text_encoder *e, const char *
         v = weights_source_find(e->source, name);
     if (v && v->count == count)
         return v;
-    err_set(err, ERR_DATA, "%s: %s %s, which config.json beside it says", weights_source_path(e->source), full,
-            v ? "has not the size" : "is missing");
+    err_set(err, ERR_DATA, "%s: %s %s config.json", weights_source_path(e->source), full,
+            v ? "does not have the size given by" : "is missing, but is required by");
     return NULL;
 }
 

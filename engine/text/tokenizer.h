@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tokenizer.h - text to token ids and back, as Gemma's tokenizer does
  *
- * Read from tokenizer.json (the tokenizers library) or tokenizer.model (SentencePiece).  A text becomes ids so:
+ * Read from tokenizer.json (the tokenizers library) or tokenizer.model (SentencePiece).  A text becomes ids as follows:
  *
- *   1. It is split at the added tokens, leftmost and longest first; those are ids of their own.
+ *   1. It is split at the added tokens, leftmost and longest first; each has its own id.
  *   2. In the rest each space becomes U+2581.  Nothing else is normalised.
- *   3. A character of the vocabulary is a symbol; any other one is its bytes of UTF-8, <0x00> to <0xFF>.
+ *   3. A character in the vocabulary is a symbol; any other character becomes its UTF-8 bytes, <0x00> to <0xFF>.
  *   4. Adjacent symbols are merged (bpe.h).
  *
  * A tokenizer.model has no list of added tokens: its control, unknown and user-defined pieces are used, as in the
@@ -36,7 +36,7 @@ void tokenizer_close(struct tokenizer *t);
 
 /* One more than the largest id. */
 int tokenizer_size(const struct tokenizer *t);
-/* Of "<bos>" and "<pad>". */
+/* The ids of "<bos>" and "<pad>". */
 int tokenizer_bos(const struct tokenizer *t);
 int tokenizer_pad(const struct tokenizer *t);
 /* The id of one piece, or -1. */
@@ -44,8 +44,8 @@ int tokenizer_find(const struct tokenizer *t, const char *piece);
 
 /* Appends the ids of n bytes, without <bos>. Each byte that is not part of a character counts as U+FFFD. */
 int tokenizer_encode(const struct tokenizer *t, struct token_ids *out, const char *text, size_t n, struct err *err);
-/* The text of n ids, ended by 0, *bytes (or NULL) its length; bytes that form no character become U+FFFD. The caller
- * frees it. NULL: an id that does not exist, or no memory. */
+/* The text of n ids, ended by 0; *bytes (or NULL) gets its length; invalid bytes become U+FFFD. The caller frees it.
+ * NULL: an id does not exist, or no memory. */
 char *tokenizer_decode(const struct tokenizer *t, const int32_t *id, size_t n, size_t *bytes, struct err *err);
 
 #endif

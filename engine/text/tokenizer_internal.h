@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tokenizer_internal.h - inside of a tokenizer, shared by tokenizer*.c only */
+/* tokenizer_internal.h - internals of a tokenizer, shared by tokenizer*.c only */
 #ifndef ENGINE_TEXT_TOKENIZER_INTERNAL_H
 #define ENGINE_TEXT_TOKENIZER_INTERNAL_H
 
@@ -11,7 +11,7 @@
 
 /* The pieces of a tokenizer and their ids, found in both directions
  *
- * A piece is some bytes of UTF-8 with an id from 0 on; ids may leave gaps.  A second text can stand for the same id
+ * A piece is a UTF-8 text with an id from 0 on; ids may have gaps. A second text can have the same id
  * (Gemma: a tab and "<0x09>").
  */
 struct err;
@@ -33,7 +33,7 @@ int vocabulary_alias(struct vocabulary *v, int id, const char *text, size_t n, s
 int vocabulary_size(const struct vocabulary *v);
 /* The id, or -1. */
 int vocabulary_find(const struct vocabulary *v, const char *text, size_t n);
-/* The text that was added for an id, not ended by 0, *n its bytes; NULL: there is none. */
+/* The text that was added for an id, without a terminating 0, *n its length; NULL: none. */
 const char *vocabulary_text(const struct vocabulary *v, int id, size_t *n);
 
 /* Tokens that are found in a text before it is split into pieces, the longest first */
@@ -53,7 +53,7 @@ struct added_tokens {
 
 /* Copies the text. ERR_DATA: it is empty. */
 int added_tokens_add(struct added_tokens *a, int id, const char *text, size_t n, struct err *err);
-/* After the last was added. */
+/* Call after the last token was added. */
 void added_tokens_sort(struct added_tokens *a);
 /* The longest one that the n bytes begin with, or NULL. */
 const struct added_token *added_tokens_find(const struct added_tokens *a, const char *text, size_t n);

@@ -2,9 +2,9 @@
 /* event_file.h - a run for TensorBoard: scalars, pictures and hyper-parameters
  *
  * DIR/events.out.tfevents.SECONDS.HOST.PID: records of TensorFlow (length, masked CRC-32C of both, RFC 3720) with the
- * message Event of tensorflow/core/util/event.proto. Each start of the run has a file of its own, which names the step
- * from which TensorBoard drops the values of earlier files. A record is written by one call, so a crash cuts at most
- * the last.
+ * message Event of tensorflow/core/util/event.proto. Each start of the run writes a separate file, with the step from
+ * which TensorBoard drops values of earlier files. Each record is written by one call, so a crash can truncate only the
+ * last.
  */
 #ifndef ENGINE_TRAIN_EVENT_FILE_H
 #define ENGINE_TRAIN_EVENT_FILE_H
@@ -18,12 +18,12 @@ struct event_file;
 
 struct event_scalar {
     const char *tag;
-    double      value; /* not finite: shown as such */
+    double      value; /* shown as such if not finite */
 };
 
-/* -1: it cannot be written; *out is NULL. `step`: the step after which the run begins. */
+/* -1: it cannot be written; *out is NULL. `step`: the step at which the run begins. */
 int event_file_open(struct event_file **out, const char *dir, int64_t step, struct err *err);
-void event_file_close(struct event_file *f); /* NULL is allowed, here and below: nothing is written */
+void event_file_close(struct event_file *f); /* accepts NULL, as do the functions below: nothing is written */
 
 int event_file_scalars(struct event_file *f, int64_t step, const struct event_scalar *list, size_t count,
                        struct err *err);

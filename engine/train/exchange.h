@@ -3,8 +3,8 @@
  *
  *   ddp     each rank has everything.  The sum of gradients goes to all ranks, bucket by bucket, during the last
  *           backward pass.
- *   zero1   each rank has all weights and gradients, and its part of the optimizer's state.  A bucket is a unit of
- *           the model, whose sum goes to the ranks that own it; they update their weights, and all ranks gather them.
+ *   zero1   each rank has all weights and gradients, and its part of the optimizer's state.  A bucket is a unit of the
+ *   model, whose sum goes to the ranks that own parts of it; they update their weights, and all ranks gather them.
  *   fsdp    each rank has its part of everything, and a unit travels when the model needs it.
  *
  * An optimizer that needs whole tensors has parts of unequal length, for which there are no collectives:
@@ -35,18 +35,18 @@ struct exchange {
     int (*open)(struct train *t);
     /* Before the micro-batches of a step. */
     void (*begin)(struct train *t);
-    /* Starts the sum of n numbers, complete where its owners are. */
+    /* Starts the sum of n numbers; it becomes complete on the ranks that own them. */
     int (*sum)(struct train *t, void *numbers, size_t n);
     /* After the update of a step: each rank has updated its part. */
     int (*updated)(struct train *t);
 };
 
 extern const struct exchange exchange_ddp, exchange_zero1, exchange_fsdp;
-/* The gradients of `block` from index `from` are complete: starts the transfer of buckets that are complete, and polls
- * the running ones. Does nothing for fsdp. */
+/* The gradients of `block` from index `from` are complete: starts the transfer of complete buckets, and polls the
+ * running ones. Does nothing for fsdp. */
 int exchange_send(struct train *t, size_t from, void *block);
 
-/* Nothing to do for the others. */
+/* Does nothing for the other sharings. */
 void exchange_fsdp_close(struct train *t);
 
 #endif

@@ -16,10 +16,10 @@ enum { LOSS_LOG_LINES = 4000 };
 
 struct loss_log;
 
-/* Opens to append, after removing lines after `resume_step`. A failure is in *err and does not end the run:
+/* Opens for appending, after removing lines after `resume_step`. A failure is in *err and does not end the run:
  * loss_log_add() tries again. NULL: no memory. */
 struct loss_log *loss_log_open(const char *path, int64_t resume_step, int64_t steps, struct err *err);
-void loss_log_close(struct loss_log *m); /* NULL is allowed, here and below */
+void loss_log_close(struct loss_log *m); /* accepts NULL, as do the functions below */
 /* -1: the line is lost, because the file cannot be opened or written. */
 int loss_log_add(struct loss_log *m, int64_t step, double loss, double grad_norm, double lr,
                  double samples_per_s, struct err *err);

@@ -2,7 +2,7 @@
 /* protobuf.h - writes messages in the wire format of Protocol Buffers
  *
  * Pure: no clock, no I/O.
- * A message is a zeroed struct; a message within another is written by itself and then added as bytes.
+ * A message is a zeroed struct; an embedded message is written separately and then added as bytes.
  */
 #ifndef ENGINE_TRAIN_PROTOBUF_H
 #define ENGINE_TRAIN_PROTOBUF_H
@@ -14,7 +14,7 @@
 struct protobuf {
     unsigned char *bytes;
     size_t         size, room;
-    bool           failed; /* out of memory; what follows is ignored */
+    bool           failed; /* out of memory; later calls are ignored */
 };
 
 void protobuf_int(struct protobuf *p, unsigned field, uint64_t value); /* also enums and bool */

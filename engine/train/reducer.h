@@ -5,8 +5,7 @@
  *   fixed-point   reproducible: true: micro-batches are added as integers (fixed_point_sum.h)
  *
  * exchange.h sends them to the other ranks.  A step (train.c): begin(), add() after each micro-batch, finish(),
- * norm().  The gradients are in params_grads() then, as far as this rank updates them, and the mean loss of the batch
- * is in t->loss.
+ * norm().  Then params_grads() has the gradients that this rank updates, and t->loss the mean loss of the batch.
  */
 #ifndef ENGINE_TRAIN_REDUCER_H
 #define ENGINE_TRAIN_REDUCER_H
@@ -26,7 +25,7 @@ struct reducer_slice {
 struct train_source;
 
 struct reducer {
-    struct exchange_numbers numbers; /* that ranks add up */
+    struct exchange_numbers numbers; /* type of the numbers that ranks add up */
     struct reducer_slice (*slice)(const struct train *t, const struct train_source *of);
     void (*begin)(struct train *t);
     void (*add)(struct train *t, double loss, int samples);
@@ -42,12 +41,12 @@ struct reducer {
 /* reducer.c */
 extern const struct reducer reducer_plain;
 
-/* Without reproducible: true these do nothing. */
+/* These do nothing without reproducible: true. */
 extern const struct reducer reducer_fixed_point;
-/* Before the backend is opened: rules out the fast paths that are chosen by timing. */
+/* Call before the backend is opened: disables fast paths that are chosen by timing. */
 void reducer_fixed_environment(const struct train *t);
 int reducer_fixed_open(struct train *t);
-/* The exponents to save with a step, NULL and *n = 0 without. */
+/* The exponents to save with a step; NULL and *n = 0 if not reproducible. */
 int32_t *reducer_fixed_exponents(const struct train *t, size_t *n);
 /* A checkpoint's notes: exponents and the kind of kernels; and back. */
 json_t *reducer_fixed_notes(const struct train *t);

@@ -8,7 +8,7 @@
  *
  *   {"cmd":"rejoin", "env":{NAME: value}, "snapshot":"/proc/PID/fd/N", "old":["/proc/PID/fd/N"]}
  *
- * env has the changed environment variables, null to unset one; snapshot and old are the
+ * env has the changed environment variables (null: unset); snapshot and old are the
  * memory files (engine/checkpoint/snapshot.h) that a new process would inherit.  Then the run
  * starts again, from memory or a checkpoint, with the ranks of the next generation.
  */
@@ -22,11 +22,11 @@ struct progress;
 
 enum { REJOIN_MS = 5000 };
 
-/* Whether the agent supports the command (JOBCTL_REJOIN=1). */
+/* Does the agent support the command (JOBCTL_REJOIN=1)? */
 bool rejoin_offered(const struct progress *p);
 
-/* True: the environment is that of the next generation. False, with *err: no command came in time, or a
- * command to stop. */
+/* True: the environment is now the next generation's. False, with *err: no command came in time, or a command to
+ * stop. */
 bool rejoin_wait(struct progress *p, int timeout_ms, struct err *err);
 
 #endif

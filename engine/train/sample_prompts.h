@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sample_prompts.h - the pictures to sample: captions, shapes and noise
  *
- * Either samples of the data, with their originals for comparison, or captions of the
- * user.  Latents are stored one after the other, each of its own shape.
+ * Either samples of the data, with their originals for comparison, or the user's captions. Latents are stored one after
+ * another, each with its own shape.
  */
 #ifndef ENGINE_TRAIN_SAMPLE_PROMPTS_H
 #define ENGINE_TRAIN_SAMPLE_PROMPTS_H
@@ -17,7 +17,7 @@ struct err;
 
 struct subject {
     const char *caption; /* not owned */
-    int64_t     sample;  /* of the data, or -1 */
+    int64_t     sample;  /* index in the data, or -1 */
     int64_t     id;      /* key of the noise */
     int         height, width;
     size_t      at;      /* offset of its latent, in floats */
@@ -26,12 +26,12 @@ struct subject {
 struct sample_prompts {
     int             n;
     struct subject *of;
-    size_t          floats;   /* of all latents */
+    size_t          floats;   /* floats of all latents */
     float          *captions, *masks;
     float          *original; /* latents, or NULL */
 };
 
-/* The first `most` samples of one bucket; with several buckets as many, evenly spread over them. */
+/* The first `most` samples of one bucket; with several buckets the same number, evenly spread over them. */
 int sample_prompts_of_data(struct sample_prompts *out, const struct dataset *d, int most, struct err *err);
 /* The key of a text's noise. */
 int64_t sample_prompts_id(const char *text);

@@ -33,8 +33,8 @@ static int same_everywhere(struct train *t)
         return -1;
     if (strcmp(first, t->base_digest) == 0)
         return 0;
-    return err_set(&t->err, ERR_USAGE, "train.model.weights: rank %d has read other numbers (%s) than rank 0 (%s); copy the same file "
-                   "to all nodes", t->env->rank, t->base_digest, first);
+    return err_set(&t->err, ERR_USAGE, "train.model.weights: rank %d read different weights (%s) than rank 0 (%s); copy "
+                   "the same file to all nodes", t->env->rank, t->base_digest, first);
 }
 
 int train_base_read(struct train *t)

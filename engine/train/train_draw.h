@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_draw.h - latents drawn with the weights of a run: a model for sampling beside that of the step
+/* train_draw.h - draws latents with a run's weights, with a sampling model besides the step's
  *
- * It is made anew for each call, with the weights of the moment, or their moving average if the run keeps one. The
- * frozen weights below adapters are shared.
+ * The model is created for each call, with the present weights, or their moving average if the run keeps one. Frozen
+ * weights under adapters are shared.
  */
 #ifndef ENGINE_TRAIN_TRAIN_DRAW_H
 #define ENGINE_TRAIN_TRAIN_DRAW_H
@@ -19,8 +19,8 @@ struct train_draw {
     enum sampler_method method;
     uint64_t            seed;
     bool                first; /* with the weights of a fresh run */
-    /* Gets the weights of this rank, which has only a part of them, from all; NULL: from the
-     * checkpoint of this step, which must have been written. */
+    /* Collects the weights from all ranks if this rank has only a part; NULL: takes them from the checkpoint of this
+     * step, which must have been written. */
     int               (*gather)(struct train *t, float *weights, struct err *err);
 };
 

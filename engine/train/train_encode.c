@@ -151,8 +151,8 @@ static bool on_tick(void *arg, const struct encode_progress *now)
 static void on_bad(void *arg, const char *path, const char *why)
 {
     struct phase *p = arg;
-    progress_warning(p->t->progress, "the cache of encoded data had a damaged file, which was removed and is made again: "
-                     "%s: %s", path, why);
+    progress_warning(p->t->progress, "the cache of encoded data had a damaged file, which was removed and is being "
+                     "recreated: %s: %s", path, why);
     fprintf(stderr, "jobctl-train: %s: %s; removed, its samples are encoded again\n", path, why);
 }
 
@@ -197,7 +197,7 @@ static int survey(struct phase *p)
 static void tell_wait(struct phase *p, const char *holder)
 {
     char text[ENCODE_HOLDER + 200];
-    snprintf(text, sizeof(text), "waits for %s, which fills the cache %.120s", holder, encode_cache(p->e));
+    snprintf(text, sizeof(text), "waiting for %s, which is filling the cache %.120s", holder, encode_cache(p->e));
     tell(p, &(struct progress_encoding){.total = p->need.no_pictures + p->need.no_captions, .left_s = -1, .text = text});
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_encode.h - the phase of a run in which its ranks encode pictures and captions into a cache (engine/encode)
+/* train_encode.h - encodes pictures and captions into a cache before training, by all ranks (engine/encode)
  *
- * Before any memory of the model is allocated. Each rank encodes its share; training starts when nothing is missing.
- * If another job fills the same cache, the run waits for it and names it. The agent gets messages "encoding"
- * (progress.h); on the flight page the phase is "data", and the work done is the number of pictures or captions of this
- * rank.
+ * It runs before any memory of the model is allocated. Each rank encodes its share; training starts when nothing is
+ * missing. If another job fills the same cache, the run waits for it and names it. The agent gets messages "encoding"
+ * (progress.h); on the flight page the phase is "data", and the work done is this rank's number of pictures or
+ * captions.
  */
 #ifndef ENGINE_TRAIN_TRAIN_ENCODE_H
 #define ENGINE_TRAIN_TRAIN_ENCODE_H

@@ -8,7 +8,7 @@
 
 struct err;
 
-/* Steps to skip because their loss was not finite; each by the number of steps before it. */
+/* Steps to skip because their loss was not finite; each given by the number of steps before it. */
 enum { TRAIN_SKIPS = 16 };
 struct train_skips {
     int     n;
@@ -28,7 +28,7 @@ struct train_env {
     int         snapshot_every; /* TRAIN_TEST_SNAPSHOT_EVERY: on a GPU, steps between snapshots; 0: as measured */
     int         plain_input; /* TRAIN_TEST_PLAIN_INPUT=1: on a GPU, batches are made as on the CPU */
     const char *oom;         /* JOBCTL_TEST_OOM=HxW:N: out of memory with more than N samples of this size; or NULL */
-    int64_t     until;       /* --until: end after this step; 0: after the last one of the spec */
+    int64_t     until;       /* --until: end after this step; 0: after the spec's last step */
     bool        new_attempt; /* JOBCTL_ATTEMPT above 1, and its first generation */
     bool        again;       /* JOBCTL_ATTEMPT or JOBCTL_GENERATION above 1: the job ran before */
 };

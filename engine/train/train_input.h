@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train_input.h - the micro-batches of a run, on a GPU each read while the one before is computed
+/* train_input.h - the micro-batches of a run; on a GPU, each is read while the previous one is computed
  *
- * The host memory of batches is pinned, so that uploads do not block; a buffer is filled again only after the
- * micro-batch that it had is complete (step_micro() waits for its loss).  On the CPU all cores compute, so batches are
- * read between micro-batches.
+ * The host memory of batches is pinned, so that uploads do not block; a buffer is refilled only after its micro-batch
+ * is complete (step_micro() waits for its loss).  On the CPU all cores compute, so batches are read between
+ * micro-batches.
  */
 #ifndef ENGINE_TRAIN_TRAIN_INPUT_H
 #define ENGINE_TRAIN_TRAIN_INPUT_H
@@ -16,9 +16,10 @@ struct step_input;
 int train_input_open(struct train *t);
 /* The run's own data; t->prior is another source. */
 struct train_source train_input_source(const struct train *t);
-/* Samples [from, from + n) of the current step; and begins to read those that this rank takes next of this source. */
+/* Returns samples [from, from + n) of the current step, and starts reading those that this rank takes next from this
+ * source. */
 int train_input_take(struct train *t, const struct train_source *of, struct step_input *in, int from, int n);
-/* One line on how many batches the thread had begun to read before they were needed. */
+/* One line: how many batches the thread had started to read before they were needed. */
 void train_input_summary(const struct train *t);
 
 #endif

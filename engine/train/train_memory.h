@@ -11,8 +11,8 @@
 
 struct train;
 
-/* Before the data is read or encoded: refuses a run that cannot fit into the device's memory, as far as the spec alone
- * tells (fit_shape.h). */
+/* Before the data is read or encoded: refuses a run that cannot fit into the device's memory, as far as the spec
+ * alone shows (fit_shape.h). */
 int train_memory_check(struct train *t);
 /* Chooses micro-batch, sharing and gradient checkpointing, and prints them. Refuses a run that cannot fit, with
  * EXIT_CONFIG. */
@@ -20,7 +20,7 @@ int train_memory_choose(struct train *t);
 /* The largest micro-batch of this size; records the current one and fails on JOBCTL_TEST_OOM. */
 int train_memory_micro(const struct train *t, int height, int width);
 int train_memory_take(struct train *t, int height, int width, int samples);
-/* Out of device memory: lowers the limits for the next start, with a sentence in t->err. */
+/* Out of device memory: lowers the limits for the next start, with a message in t->err. */
 void train_memory_lower(struct train *t);
 
 #endif

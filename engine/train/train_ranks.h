@@ -21,19 +21,19 @@ int train_ranks_open(struct train *t);
 void train_ranks_close(struct train *t);
 /* Sets the exit code of a failure of t->dist; returns -1. */
 int train_ranks_failed(struct train *t);
-/* All ranks wait for rank 0, which may work for long before it calls this. */
+/* All ranks wait for rank 0, which may work for a long time before it calls this. */
 int train_ranks_barrier(struct train *t);
 /* Broadcasts data of rank 0. */
 int train_ranks_broadcast(struct train *t, void *data, size_t bytes);
-/* Whether this is the first rank of its node; the number of ranks on it. */
+/* Is this the first rank of its node? And the number of ranks on the node. */
 bool train_ranks_first_local(const struct train *t);
 int train_ranks_local(const struct train *t);
 /* At a step boundary: combines the commands of this rank with those of all ranks. Fails if ranks are not at the same
  * step. */
 int train_ranks_agree(struct train *t, struct step_sync_orders *orders);
-/* The minimum over ranks; some may be late because they wait for a disk. */
+/* The minimum over ranks; ranks that wait for a disk may be late. */
 int train_ranks_least(struct train *t, int *value);
-/* After params_pull(). */
+/* Call after params_pull(). */
 int train_ranks_same_weights(struct train *t);
 /* The sum over ranks, added in rank order. */
 int train_ranks_sum(struct train *t, double *value);

@@ -27,12 +27,12 @@ int train_save(struct train *t);
  * work, given the least stage of all ranks. */
 int train_save_poll(struct train *t, int *stage);
 void train_save_advance(struct train *t, int least);
-/* Waits until all ranks have finished it. */
+/* Waits until all ranks have finished the checkpoint. */
 int train_save_wait(struct train *t);
 /* After the last step. False: a thread is still busy, and only _exit() ends it. */
 bool train_save_end(struct train *t);
-/* Whether the last checkpoint failed on all ranks because its disk is full, and why; its files are removed. Set by the
- * functions above while retry.disk_wait permits a wait. train_save_retry() forgets it. */
+/* Did the last checkpoint fail on all ranks because its disk is full, and why? Its files are removed. Set by the
+ * functions above while retry.disk_wait permits a wait; cleared by train_save_retry(). */
 bool train_save_lacks_room(const struct train *t);
 const struct err *train_save_full(const struct train *t);
 void train_save_retry(struct train *t);

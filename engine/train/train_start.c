@@ -91,10 +91,10 @@ static int compare_prior(struct train *t)
     const struct dataset_shape a = dataset_shape(t->data), b = dataset_shape(t->prior.data);
     if (a.channels != b.channels || a.words != b.words || a.caption_channels != b.caption_channels ||
         (int64_t)b.height * b.width > (int64_t)a.height * a.width)
-        return err_set(&t->err, ERR_USAGE, "train.prior.path: latents of %d x %d x %d and captions of %d x %d do not go "
-                       "with those of train.data.path (%d x %d x %d, %d x %d); set train.data.resolution, which is of "
-                       "both", b.channels, b.height, b.width, b.words, b.caption_channels, a.channels, a.height,
-                       a.width, a.words, a.caption_channels);
+        return err_set(&t->err, ERR_USAGE, "train.prior.path: latents of %d x %d x %d and captions of %d x %d do not "
+                       "match those of train.data.path (%d x %d x %d, %d x %d); set train.data.resolution, which "
+                       "applies to both", b.channels, b.height, b.width, b.words, b.caption_channels, a.channels,
+                       a.height, a.width, a.words, a.caption_channels);
     return 0;
 }
 

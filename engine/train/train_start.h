@@ -9,7 +9,7 @@ struct state;
 struct train;
 
 int train_start(struct train *t);
-/* The weights of a fresh run: those that the spec names, the others drawn from the seed. */
+/* The weights of a fresh run: those named by the spec, the others drawn from the seed. */
 int train_first_weights(struct train *t, const struct model *m, const struct state *into, struct err *err);
 
 #endif

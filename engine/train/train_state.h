@@ -4,9 +4,9 @@
  * The files that run it, from the bottom up: train_ranks; train_memory, train_dir, train_base, train_encode; exchange,
  * exchange_fsdp; reducer, reducer_fixed; train_input; train_snapshot; train_save; train_room; train_start;
  * train_gather; train_draw; train_pictures, train_validate; train.
- * A file calls the files below it; lower files know of higher ones only the declarations in this header.
+ * A file calls the files below it; lower files know higher ones only by the declarations in this header.
  *
- * Functions return 0 or -1 with a sentence in t->err; t->code is the exit code of a failure,
+ * Functions return 0 or -1 with a message in t->err; t->code is the exit code of a failure,
  * or EXIT_DONE to derive it from the kind of the error.
  */
 #ifndef ENGINE_TRAIN_TRAIN_STATE_H
@@ -34,21 +34,21 @@
 struct train_lowered {
     int  micro;     /* samples of any size; 0 = no limit */
     bool recompute;
-    int  height, width, samples; /* the pixels of so many samples of this size; 0 samples = no limit */
+    int  height, width, samples; /* the pixels of this many samples of this size; 0 samples = no limit */
 };
 
-/* Samples of which each step takes a batch. */
+/* A source of samples from which each step takes a batch. */
 struct train_source {
     struct dataset *data;   /* NULL: none */
     struct loader  *loader;
-    double          weight; /* of their loss */
+    double          weight; /* weight of their loss */
 };
 
 struct train {
     const json_t           *job;
     const struct train_env *env;
     struct train_spec       spec;
-    char                    dir[CHECKPOINT_PATH]; /* of checkpoints, absolute; see train_dir_follow() */
+    char                    dir[CHECKPOINT_PATH]; /* directory of checkpoints, absolute; see train_dir_follow() */
     struct dir_identity     dir_inode;
     char                    spec_digest[MANIFEST_DIGEST], data_digest[MANIFEST_DIGEST];
     char                    base_digest[MANIFEST_DIGEST]; /* "": no frozen weights (train_base.h) */
@@ -58,11 +58,11 @@ struct train {
     struct rendezvous *rendezvous;
     struct dist     *dist;  /* of host memory: words, and gradients on the CPU */
     struct dist_device device;
-    struct step_sync_words *words; /* [world_size], of the last exchange */
-    struct dist     *gpus;  /* of GPU memory, or NULL */
+    struct step_sync_words *words; /* [world_size], from the last exchange */
+    struct dist     *gpus;  /* for GPU memory, or NULL */
     struct dataset  *data;
     json_t          *codec; /* of the data, or NULL */
-    struct train_source prior;   /* of train.prior; without data: none */
+    struct train_source prior;   /* from train.prior; zeroed: none */
     struct loader   *loader;
     struct pretrained *pretrained; /* the weights that the run begins with, from their check until they are read; or
                                     * NULL */
@@ -85,17 +85,17 @@ struct train {
     struct train_saving *saving;
 
     int64_t at;            /* optimizer steps completed */
-    int64_t began;         /* those completed when this start began */
+    int64_t began;         /* number of steps completed when this start began */
     int64_t saved;         /* step of the newest checkpoint, written or being written; or -1 */
     double  saved_s;       /* time of the last checkpoint, or of the start */
     double  loss;          /* of the last step */
     double  step_s;        /* moving average of a step's time */
-    bool    told_log;      /* that a log cannot be written */
+    bool    told_log;      /* a log cannot be written: already warned */
     double  said_s, told_s; /* time of the last line to stdout, to the agent */
     uint64_t told_ns[FLIGHT_PHASES]; /* time in each phase until the last line to the agent ... */
     int64_t  told_at;                /* ... and its step */
-    bool    fresh;         /* did not resume */
-    struct train_skips left_out; /* skipped so far, the newest TRAIN_SKIPS */
+    bool    fresh;         /* this start did not resume */
+    struct train_skips left_out; /* steps skipped so far, the newest TRAIN_SKIPS */
     struct bucket_plan buckets; /* of this step's gradients; buckets that were sent are removed */
     bool    last_micro;    /* the last micro-batch of this rank in this step */
 
@@ -116,7 +116,7 @@ static inline bool train_is_first(const struct train *t)
     return t->env->rank == 0;
 }
 
-/* The coming step's place in the plan of batches; not t->at only in a test. */
+/* The next step's place in the plan of batches; differs from t->at only in a test. */
 static inline int64_t train_plan_step(const struct train *t)
 {
     return t->at + (t->env->desync_at > 0 && t->at >= t->env->desync_at);

@@ -4,17 +4,17 @@
  *   DIR/samples/prompt-01.step-00000250.png   one picture
  *   DIR/samples/prompts.png                   all of them, a row per step
  *
- * Before the first step, at each multiple of validate.every and after the last step, rank 0 draws; the others wait, and
- * hear of its progress.  A picture depends on the weights, the prompt and the seed: a run that is killed and resumed
- * draws what it would have drawn.  A step at which a run begins again is drawn only if a picture of it is missing.
- * A failure to draw is a warning and does not end the run.
+ * Rank 0 draws before the first step, at each multiple of validate.every and after the last step; the others wait, and
+ * receive its progress.  A picture depends on the weights, the prompt and the seed: a run that is killed and resumed
+ * draws what it would have drawn.  A step at which a run begins again is drawn only if a picture of it is missing. A
+ * failure to draw is a warning and does not end the run.
  */
 #ifndef ENGINE_TRAIN_TRAIN_VALIDATE_H
 #define ENGINE_TRAIN_TRAIN_VALIDATE_H
 
 struct train;
 
-/* At each step boundary of all ranks. -1: the ranks have lost each other, or a checkpoint that this needs failed. */
+/* At each step boundary of all ranks. -1: the ranks have lost each other, or a checkpoint needed for this failed. */
 int train_validate(struct train *t);
 
 #endif

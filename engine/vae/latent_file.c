@@ -103,7 +103,7 @@ static int read_npy(struct latent *z, const struct mapped_file *m, const char *p
     char header[512];
     long dim[4] = {0};
     if (m->size < 10 + text || m->bytes[6] != 1 || text >= sizeof(header))
-        return err_set(err, ERR_DATA, "%s: not a .npy file of version 1.0, or cut short", path);
+        return err_set(err, ERR_DATA, "%s: not a .npy file of version 1.0, or truncated", path);
     memcpy(header, m->bytes + 10, text);
     header[text] = 0;
     const char *shape = strstr(header, "'shape': (");

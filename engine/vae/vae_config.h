@@ -17,11 +17,11 @@ struct vae_config {
     int    width[VAE_STAGES];           /* channels, from the highest resolution down */
     int    encoder_depth[VAE_STAGES], decoder_depth[VAE_STAGES]; /* blocks */
     bool   attention[VAE_STAGES];       /* DC-AE: EfficientViT blocks, else residual blocks */
-    int    groups;                      /* KL: of GroupNorm */
+    int    groups;                      /* KL: GroupNorm's groups */
     double scale;                       /* a model is trained on latents times this */
 };
 
-/* ERR_DATA: impossible widths: attention of a width that is not a multiple of 32, shortcuts that do not divide. */
+/* ERR_DATA: impossible widths: attention with a width that is not a multiple of 32, or shortcuts that do not divide. */
 int vae_config_check(const struct vae_config *c, struct err *err);
 
 /* Pixels per latent in each direction. */

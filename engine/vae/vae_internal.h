@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vae_internal.h - inside of an autoencoder, shared by the files of this room only */
+/* vae_internal.h - internals of an autoencoder, shared only by this room's files */
 #ifndef ENGINE_VAE_VAE_INTERNAL_H
 #define ENGINE_VAE_VAE_INTERNAL_H
 
@@ -12,10 +12,10 @@
 
 /* A chain of layers over one picture, computed in strips of rows
  *
- * Each layer keeps a window of the rows that it has computed. A request for rows [from, to) of a layer makes it compute
- * the missing ones, and the layer requests the rows that these need from its input: the halo of a convolution is in the
- * input's window, so nothing is computed twice, and the result is that of the whole picture. `from` must not decrease
- * from call to call; rows before it are dropped. Pictures are [height, width, channels].
+ * Each layer keeps a window of the rows that it has computed. When rows [from, to) are requested, a layer computes the
+ * missing ones, requesting the rows that they need from its input: the halo of a convolution is in the input's window,
+ * so nothing is computed twice, and the result is that of the whole picture. `from` must not decrease from call to
+ * call; rows before it are dropped. Pictures are [height, width, channels].
  */
 struct err;
 struct row_layer;
@@ -27,7 +27,7 @@ struct row_layer {
     struct row_layer *input;          /* owned; NULL for a source */
     struct row_layer *inner, *beside; /* owned chains down to `input` or a source of their own; NULL: none */
     row_layer_fn     *compute;        /* NULL: all rows are there, in memory of the caller */
-    const void       *weights;        /* of the layer, in the numbering of compute() */
+    const void       *weights;        /* the layer's rows, in the numbering of compute() */
     const struct kern_ops *ops;       /* those of the stream, ... */
     struct vae_arrays *arrays;        /* ... and where its rows are */
     int               height, width, channels;
@@ -44,10 +44,10 @@ struct row_stream {
 
 /* The whole picture in memory, which outlives the stream. */
 int row_stream_begin(struct row_stream *s, const float *picture, int height, int width, int channels, struct err *err);
-/* One more layer on top. On failure the stream is as before. */
+/* Adds a layer on top. On failure the stream is unchanged. */
 int row_stream_push(struct row_stream *s, row_layer_fn *compute, const void *weights, int height, int width,
                     int channels, struct err *err);
-/* A layer of its own with the same input as `l`. */
+/* Creates a separate layer with the same input as `l`. */
 void row_stream_end(struct row_stream *s);
 /* Destroys the layers above `at`, which is then on top. */
 void row_stream_cut(struct row_stream *s, struct row_layer *at);
@@ -57,10 +57,10 @@ int row_layer_need(struct row_layer *l, int from, int to, struct kern_rows *out,
 /* Where row `row` begins. */
 const float *row_at(const struct kern_rows *r, int row);
 
-/* All rows of the result, `strip` at a time. Layers start again: a stream can run several times. */
+/* Computes all rows of the result, `strip` at a time. Layers restart: a stream can run several times. */
 typedef int row_sink_fn(void *arg, const float *rows, int from, int to, struct err *err);
 int row_stream_run(struct row_stream *s, int strip, row_sink_fn *sink, void *arg, struct err *err);
-/* Into one picture. */
+/* The same into one picture. */
 int row_stream_store(struct row_stream *s, int strip, float *picture, struct err *err);
 
 enum { VAE_HEAD = 32 };
@@ -95,7 +95,7 @@ union vae_block {
     struct vae_vit vit;
 };
 
-/* GroupNorm, SiLU, convolution, twice; a 1x1 convolution beside it where the channels change (w NULL: none). */
+/* GroupNorm, SiLU, convolution, twice; a parallel 1x1 convolution if the channels change (w NULL: none). */
 struct vae_kl_res {
     struct vae_norm norm1, norm2;
     struct vae_conv conv1, conv2, shortcut;
@@ -124,7 +124,7 @@ struct vae {
     struct vae_stage       stage[VAE_STAGES];
     struct vae_kl_middle   middle;
     int                    strip;
-    size_t                 memory; /* for whole pictures that could be recomputed (KL) */
+    size_t                 memory; /* budget for whole pictures that could be recomputed (KL) */
     vae_observer_fn       *observer;
     void                  *observer_arg;
     float                 *work;
@@ -166,16 +166,16 @@ struct vae_map {
     float *x;
     int    height, width, channels;
 };
-/* The result of the stream, which ends. map->x is replaced: the stream may read the old one until then. */
+/* Stores the stream's result and ends the stream. map->x is replaced: the stream may read the old one until then. */
 int vae_map_run(struct vae *v, struct vae_map *map, struct row_stream *s, struct err *err);
 /* Rows per strip of a stream. */
 int vae_stream_strip(const struct vae *v, const struct row_stream *s);
 int vae_observe_map(const struct vae *v, const char *part, const struct vae_map *map, const char *format, int i,
                     struct err *err);
-/* A picture [channels, height, width] of host memory where the kernels run, for vae_arrays_drop_input(). */
+/* Copies a host picture [channels, height, width] to where the kernels run, for vae_arrays_drop_input(). */
 int vae_planes_begin(struct vae *v, const float **out, const float *planes, int height, int width, int channels,
                      struct err *err);
-/* z or picture [channels, height, width], in host memory, from the rows of a stream, which ends. */
+/* Copies a stream's rows to host memory as z or picture [channels, height, width]; ends the stream. */
 int vae_planes_run(struct vae *v, float *to, struct row_stream *s, struct err *err);
 
 /* The sums of a picture, and the norm as scale and shift from them */

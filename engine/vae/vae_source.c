@@ -158,8 +158,8 @@ int vae_source_config(struct vae_config *out, const struct weights_source *w, st
     else
         measure_dcae(&c, w);
     if (c.stages == 0 || c.latent == 0)
-        return err_set(err, ERR_DATA, "%s: no DC-AE of residual and EViTS5_GLU blocks, and no AutoencoderKL with "
-                       "quant_conv: no other autoencoder can be computed", weights_source_path(w));
+        return err_set(err, ERR_DATA, "%s: neither a DC-AE with residual and EViTS5_GLU blocks nor an "
+                       "AutoencoderKL with quant_conv; no other autoencoder is supported", weights_source_path(w));
     if (read_beside(&c, w, err) < 0)
         return -1;
     if (vae_config_check(&c, err) < 0)

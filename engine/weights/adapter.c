@@ -137,7 +137,7 @@ static int configure_module(struct adapter *a, enum lora_module module, struct e
 static int adapter_configure(struct adapter *a, struct err *err)
 {
     if (json_is_true(note(a, "use_dora")))
-        return err_set(err, ERR_DATA, "%s: it is of DoRA (use_dora), which is not supported", a->path);
+        return err_set(err, ERR_DATA, "%s: it uses DoRA (use_dora), which is not supported", a->path);
     a->config.rslora = json_is_true(note(a, "use_rslora"));
     for (int b = 0; b < a->depth; b++)
         for (int m = 0; m < LORA_MODULES; m++)
@@ -264,7 +264,7 @@ static int refuse_name(const struct adapter *a, const char *name, struct err *er
     char list[400];
     lora_config_list(list, sizeof(list));
     if (strstr(name, "lora_magnitude_vector"))
-        return err_set(err, ERR_DATA, "%s: %s is of DoRA, which is not supported", a->path, name);
+        return err_set(err, ERR_DATA, "%s: %s belongs to DoRA, which is not supported", a->path, name);
     return err_set(err, ERR_DATA, "%s: %s is not a low-rank adapter of a supported layer: %s of transformer_blocks.N",
                    a->path, name, list);
 }
@@ -275,8 +275,8 @@ static int take(struct adapter *a, const struct st_tensor *t, struct err *err)
     if (!find_place(&p, t->name))
         return refuse_name(a, t->name, err);
     if (p.block >= a->depth)
-        return err_set(err, ERR_USAGE, "%s: %s is of block %d, but the model has %d", a->path, t->name, p.block,
-                       a->depth);
+        return err_set(err, ERR_USAGE, "%s: %s belongs to block %d, but the model has %d blocks", a->path, t->name,
+                       p.block, a->depth);
     struct adapter_layer *l = &a->layer[p.block * LORA_MODULES + (int)p.module];
     const struct st_tensor **to = p.part == PART_A ? &l->a : p.part == PART_B ? &l->b : &l->alpha;
     if (*to)
@@ -433,8 +433,8 @@ int adapter_read(const struct adapter *a, const struct layout *l, float *weights
         const struct adapter_layer *layer = &a->layer[p.block * LORA_MODULES + (int)p.module];
         const struct st_tensor *s = p.part == PART_A ? layer->a : layer->b;
         if (!s || !same_shape(t, s))
-            return err_set(err, ERR_USAGE, "%s: %s is %s", a->path, t->name,
-                           s ? "of another shape than the model's layer and rank need" : "missing");
+            return err_set(err, ERR_USAGE, "%s: %s %s", a->path, t->name,
+                           s ? "does not have the shape of the model's layer and rank" : "is missing");
         if (st_to_float(weights + t->offset, s, t->count, err) < 0)
             return -1;
     }

@@ -473,10 +473,10 @@ static int write_pipeline(const struct export_ask *a, const char *dir, struct er
 int export_check(const struct export_ask *a, struct err *err)
 {
     if (a->format == EXPORT_AUTHORS && a->cfg->lora.rank > 0)
-        return err_set(err, ERR_USAGE, "the authors' programs have no adapters: add --merged, or take --format "
+        return err_set(err, ERR_USAGE, "the authors' programs have no adapters: add --merged, or use --format "
                        "diffusers");
     if (a->format == EXPORT_DIFFUSERS && a->cfg->family != MODEL_SANA)
-        return err_set(err, ERR_USAGE, "--format diffusers writes Sana only; take authors or safetensors for "
+        return err_set(err, ERR_USAGE, "--format diffusers writes Sana only; use authors or safetensors for "
                        "Lumina-Next");
     return 0;
 }

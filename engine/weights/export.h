@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* export.h - weights as diffusers, the authors' programs and others load them, in a directory
+/* export.h - writes weights to a directory for diffusers, the authors' programs and others
  *
  *   diffusers     model_index.json, transformer/config.json and its weights, scheduler/scheduler_config.json (Sana);
- *                 of adapters pytorch_lora_weights.safetensors (adapter.h)
+ *                 for adapters pytorch_lora_weights.safetensors (adapter.h)
  *   authors       model.pth, {"state_dict": ...} under the authors' names
- *   safetensors   model.safetensors under the authors' names; of adapters as diffusers
+ *   safetensors   model.safetensors under the authors' names; for adapters as diffusers
  *
- * and README.md, which describes them.  Numbers are fp32, those of the checkpoint.  VAE and text encoder are not
- * in it: model_index.json has no place for them, and a program passes them to from_pretrained().
+ * and README.md, which describes them.  Numbers are the checkpoint's, in fp32. VAE and text encoder are not included:
+ * model_index.json has no place for them, and a program passes them to from_pretrained().
  */
 #ifndef ENGINE_WEIGHTS_EXPORT_H
 #define ENGINE_WEIGHTS_EXPORT_H
@@ -29,15 +29,15 @@ struct export_ask {
     const float               *weights;
     int                        sample;   /* edge of a latent */
     double                     flow_shift;
-    const char                *title;    /* of README.md */
+    const char                *title;    /* title of README.md */
     const json_t              *card;     /* its rows: texts and numbers by name */
 };
 
 /* The format of this name, or EXPORT_FORMATS. */
 enum export_format export_format(const char *name);
-/* ERR_USAGE: this model has no such format. Tells before anything is read. */
+/* ERR_USAGE: this model does not have this format. Checked before anything is read. */
 int export_check(const struct export_ask *ask, struct err *err);
-/* Into `dir`, an empty directory; files and directories are synced. */
+/* Writes to `dir`, an empty directory; files and directories are synced. */
 int export_write(const struct export_ask *ask, const char *dir, struct err *err);
 
 #endif

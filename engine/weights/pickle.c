@@ -441,7 +441,7 @@ static int read_global(struct reader *r)
         if (is_name(r->allowed[i].module, module, m) && is_name(r->allowed[i].name, name, n))
             return push(r, (struct pickle_value){.kind = PICKLE_GLOBAL, .number = i});
     return err_set(r->err, ERR_DATA, "the pickle's byte %zu names %.*s.%.*s, neither a tensor nor part of one: "
-                   "a file with such names may run programs where Python loads it",
+                   "a file with such names may run programs when Python loads it",
                    (size_t)(module - r->begin), (int)(m < 80 ? m : 80), module, (int)(n < 80 ? n : 80), name);
 }
 

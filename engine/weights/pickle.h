@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pickle.h - Python's pickle, protocol 2, as a tree of values; nothing in it is run
+/* pickle.h - reads Python's pickle, protocol 2, as a tree of values; nothing in it is executed
  *
- * Only the opcodes that torch.save() writes are read. A call becomes a value of kind PICKLE_CALL: the reader of the
- * tree interprets it, and only names of the caller's list are accepted. BUILD, which sets the state of an object, is
- * read and dropped.
+ * Only the opcodes that torch.save() writes are read. A call becomes a value of kind PICKLE_CALL: the tree's reader
+ * interprets it, and only names in the caller's list are accepted. BUILD, which sets the state of an object, is read
+ * and dropped.
  *
  * Texts point into the bytes.  Memory is bounded: PICKLE_VALUES values, less than 40 MB.  The tree may share branches
  * and may, in a hostile file, contain itself: code that walks it must limit steps and depth.
@@ -30,7 +30,7 @@ enum pickle_kind {
     PICKLE_TUPLE,
     PICKLE_LIST,
     PICKLE_DICT,   /* items: key, value, key, value, ... */
-    PICKLE_GLOBAL, /* `number`: its place in the caller's list */
+    PICKLE_GLOBAL, /* `number`: its index in the caller's list */
     PICKLE_CALL,   /* items as PICKLE_DICT, set after the call */
     PICKLE_STORED  /* a persistent id */
 };
@@ -46,7 +46,7 @@ struct pickle_value {
             uint32_t first, last;    /* items of a tuple, list or dict, and of a call */
         };
     };
-    uint32_t callable, args;         /* of a call; `args`: also the id of PICKLE_STORED */
+    uint32_t callable, args;         /* for a call; `args`: also the id of PICKLE_STORED */
 };
 
 struct pickle_name {
@@ -59,13 +59,13 @@ struct pickle;
  * ERR_DATA: with the byte at which the pickle is invalid. */
 int pickle_parse(struct pickle **out, size_t *used, const unsigned char *bytes, size_t size,
                  const struct pickle_name *allowed, struct err *err);
-void pickle_free(struct pickle *p); /* also of NULL */
+void pickle_free(struct pickle *p); /* accepts NULL */
 
 const struct pickle_value *pickle_root(const struct pickle *p);
 /* Each value once: 0 .. pickle_len() - 1. */
 uint32_t pickle_len(const struct pickle *p);
 const struct pickle_value *pickle_at(const struct pickle *p, uint32_t i);
-/* Items one after the other: *next begins as v->first, NULL after the last. */
+/* Iterates over items: *next starts as v->first, NULL after the last. */
 const struct pickle_value *pickle_item(const struct pickle *p, uint32_t *next);
 
 #endif

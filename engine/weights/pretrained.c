@@ -141,7 +141,7 @@ static int check_tensors(const struct pretrained *p, bool strict, struct err *er
     if (m->shapes == 0 && m->matched > 0 && (!strict || (m->missing == 0 && m->dropped == 0)))
         return 0;
     if (m->shapes)
-        text_append(why, sizeof(why), "; %d of another shape: %s", m->shapes, m->first_shape);
+        text_append(why, sizeof(why), "; %d have another shape: %s", m->shapes, m->first_shape);
     if (m->missing)
         text_append(why, sizeof(why), "; %d missing: %s%s", m->missing, m->first_missing,
                     m->missing > 1 ? ", ..." : "");

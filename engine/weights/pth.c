@@ -100,7 +100,7 @@ static int read_storages(struct pth *f, const struct pickle *keys, struct cursor
     const struct pickle_value *list = pickle_root(keys), *key;
     uint32_t next = list->first;
     if (list->kind != PICKLE_LIST || list->len != f->storages)
-        return err_set(err, ERR_DATA, "its list of storages is not that of its object");
+        return err_set(err, ERR_DATA, "its list of storages does not match its object");
     while ((key = pickle_item(keys, &next))) {
         const struct pth_storage want = {.key = key->bytes, .key_len = key->len};
         struct pth_storage *s = key->kind == PICKLE_TEXT

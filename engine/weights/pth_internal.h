@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pth_internal.h - inside of a .pth file, shared by pth*.c only */
+/* pth_internal.h - internals of a .pth file, shared by pth*.c only */
 #ifndef ENGINE_WEIGHTS_PTH_INTERNAL_H
 #define ENGINE_WEIGHTS_PTH_INTERNAL_H
 
@@ -41,7 +41,7 @@ enum pth_role {
     PTH_DICT,      /* collections.OrderedDict */
     PTH_TENSOR,    /* torch._utils._rebuild_tensor_v2 */
     PTH_PARAMETER, /* torch._utils._rebuild_parameter, around a tensor */
-    PTH_NUMPY,     /* parts of numpy's arrays: passed over */
+    PTH_NUMPY,     /* parts of numpy arrays: skipped */
     PTH_STORAGE    /* torch.FloatStorage and so on */
 };
 
@@ -57,9 +57,9 @@ enum pth_role pth_call_role(const struct pickle *p, const struct pickle_value *c
 int pth_read_id(const struct pickle *p, const struct pickle_value *stored, int fields, struct pth_storage *out,
                 struct err *err);
 int pth_check_values(const struct pth *f, struct err *err);
-/* Order of two struct pth_storage, by key: for qsort() and bsearch(). */
+/* Orders two struct pth_storage by key, for qsort() and bsearch(). */
 int pth_storage_compare(const void *a, const void *b);
-/* Of a call that pth_check_values() accepted; the name stays empty. */
+/* For a call that pth_check_values() accepted; the name stays empty. */
 void pth_make_view(const struct pth *f, const struct pickle_value *call, struct tensor_view *out);
 
 /* The object from its root, depth first. A leaf is a tensor or any value that is not a container. */

@@ -69,7 +69,7 @@ static int find_legacy(const struct pth *f, struct pth_storage *s, struct err *e
 {
     const struct pth_storage *found = bsearch(s, f->storage, f->storages, sizeof(*s), pth_storage_compare);
     if (!found || found->dtype != s->dtype || found->count != s->count)
-        return err_set(err, ERR_DATA, "storage %.*s is not in the file, or of another type or size", (int)s->key_len,
+        return err_set(err, ERR_DATA, "storage %.*s is not in the file, or has another type or size", (int)s->key_len,
                        s->key);
     s->bytes = found->bytes;
     return 0;
@@ -150,7 +150,7 @@ static int read_tensor(const struct pth *f, const struct pickle_value *call, str
     if (a[1]->kind != PICKLE_INT || a[1]->number < 0)
         return refuse(err, "has a negative offset");
     if (a[2]->len != a[3]->len)
-        return refuse(err, "has not as many strides as sizes");
+        return refuse(err, "does not have as many strides as sizes");
     if (find_storage(f, a[0], &s, err) < 0 || read_sizes(p, a[2], out->dim, err) < 0 ||
         read_sizes(p, a[3], out->step, err) < 0)
         return -1;
@@ -185,7 +185,7 @@ static int check_call(const struct pth *f, const struct pickle_value *call, stru
         return err_set(err, ERR_DATA, "its pickle makes an OrderedDict from arguments");
     if (role == PTH_TENSOR)
         return read_tensor(f, call, &view, err);
-    return role == PTH_PARAMETER && !inner(p, call) ? refuse(err, "is a parameter around no tensor") : 0;
+    return role == PTH_PARAMETER && !inner(p, call) ? refuse(err, "is a parameter without a tensor") : 0;
 }
 
 int pth_check_values(const struct pth *f, struct err *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sha256.h - SHA-256 (FIPS 180-4) of bytes, as model hubs and published checksums state it
+/* sha256.h - SHA-256 (FIPS 180-4) of bytes, as used by model hubs and published checksums
  *
  * Pure: no clock, no I/O.
  */
@@ -19,7 +19,7 @@ struct sha256 {
 
 void sha256_begin(struct sha256 *s);
 void sha256_add(struct sha256 *s, const void *bytes, size_t n);
-/* Ends the sum; call the first function again before the next one. */
+/* Finishes the sum; call sha256_begin() before reuse. */
 void sha256_text(struct sha256 *s, char text[SHA256_TEXT]);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tensor_view.h - one tensor of another program's file: its name, type, shape, and where its numbers are
+/* tensor_view.h - a tensor in another program's file: its name, type, shape, and where its numbers are
  *
  * A view owns nothing: it is valid as long as the file is open.  Its numbers may overlap with those of other views,
  * lie apart, or repeat (a step of 0).  The code that fills a view has checked that every number is inside the file.
@@ -22,25 +22,25 @@ struct tensor_view {
     enum st_dtype        dtype;
     int                  ndim;
     int64_t              dim[ST_DIMS];
-    int64_t              step[ST_DIMS]; /* from one number to the next of this dimension, in numbers */
+    int64_t              step[ST_DIMS]; /* distance from one number to the next in this dimension, in numbers */
     size_t               count;         /* of numbers */
     const unsigned char *data;          /* the first number; possibly unaligned */
     bool                 swapped;       /* big-endian */
 };
 
-/* Steps of an array in C's order, without gaps. */
+/* Strides of an array in C order, without gaps. */
 void tensor_view_dense(struct tensor_view *v);
-/* Whether the numbers have this order in the file, little-endian. */
+/* Are the numbers in this order in the file, little-endian? */
 bool tensor_view_is_dense(const struct tensor_view *v);
 /* The same tensor of a safetensors file. */
 void tensor_view_of(struct tensor_view *v, const struct st_tensor *t);
 
-/* Numbers [from, from + n) in C's order, little-endian, as in the file. `from + n` is at most v->count. */
+/* Numbers [from, from + n) in C order, little-endian, as in the file. `from + n` is at most v->count. */
 void tensor_view_copy(void *dst, const struct tensor_view *v, size_t from, size_t n);
 /* The same as floats. */
 void tensor_view_floats(float *dst, const struct tensor_view *v, size_t from, size_t n);
 
-/* Adds name, type and all numbers. */
+/* Adds name, type and all numbers to a digest. */
 struct digest;
 void tensor_view_digest(struct digest *d, const struct tensor_view *v);
 

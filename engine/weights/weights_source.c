@@ -67,7 +67,7 @@ static int weights_folder_find(char file[PATH_MAX], const char *dir, const char 
     if (c.form == 0)
         return err_set(err, ERR_DATA, "%s: no weights in this directory: no .safetensors, .pth, .pt or .bin file", in);
     if (c.files > 1)
-        return err_set(err, ERR_DATA, "%s: %d files end in %s, %s among them, and no index says which belong together: "
+        return err_set(err, ERR_DATA, "%s: %d files end in %s, such as %s, and no index lists which belong together: "
                        "name one of them", in, c.files, weights_choice_ending(&c), c.name);
     return join(file, in, c.name, err);
 }
@@ -194,7 +194,7 @@ static int add_to_shards(struct weights_source *w, const char *tensor, const cha
     char path[PATH_MAX];
     const char *slash = strrchr(w->path, '/');
     if (!is_file_name(name))
-        return err_set(err, ERR_DATA, "%s: the index names no file of its own directory for tensor %.80s", w->path,
+        return err_set(err, ERR_DATA, "%s: the index names no file in its own directory for tensor %.80s", w->path,
                        tensor);
     if (find_shard(w, name))
         return 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* weights_source.h - tensors by name, from whatever container a model is published in
  *
- *   FILE.pth, .pt, .bin       of torch.save(): the tensors of "state_dict", "model" or "module", or else of the object
- *   FILE.safetensors
- *   FILE.index.json           names the shards beside it, of either form
- *   DIRECTORY                 with one of these, or with model_index.json and a folder per part (transformer, vae,
+ *   FILE.pth, .pt, .bin       from torch.save(): the tensors in "state_dict", "model" or "module", or else in the
+ *   object itself FILE.safetensors
+ *   FILE.index.json           names the shards next to it, in either format
+ *   DIRECTORY                 containing one of these, or model_index.json and a folder per part (transformer, vae,
  *                             text_encoder)
  *
- * The format of a file is recognized by its bytes, not by its name. Opening checks everything but the numbers: that
- * shards are there and have exactly the tensors that their index names, and that no name is there twice.
+ * The format of a file is recognized by its bytes, not by its name. Opening checks everything but the numbers: shards
+ * exist and have exactly the tensors that their index names, and no name occurs twice.
  */
 #ifndef ENGINE_WEIGHTS_WEIGHTS_SOURCE_H
 #define ENGINE_WEIGHTS_WEIGHTS_SOURCE_H
@@ -24,7 +24,7 @@ struct weights_source;
 /* `part`: the folder of a pipeline, "transformer" or "vae". ERR_SYSTEM: it cannot be read; ERR_DATA: it is damaged, or
  * has no weights. */
 int weights_source_open(struct weights_source **out, const char *path, const char *part, struct err *err);
-void weights_source_close(struct weights_source *w); /* also of NULL */
+void weights_source_close(struct weights_source *w); /* accepts NULL */
 
 /* By name; valid until the source is closed. */
 int weights_source_len(const struct weights_source *w);
@@ -33,8 +33,8 @@ const struct tensor_view *weights_source_find(const struct weights_source *w, co
 
 /* The file or index that was read. */
 const char *weights_source_path(const struct weights_source *w);
-/* The object in config.json beside it, and its path; a new reference, NULL if there is no such file. ERR_DATA: it is no
- * JSON object. */
+/* The object in config.json next to it, and its path; a new reference, NULL if there is no such file. ERR_DATA: not
+ * a JSON object. */
 int weights_source_config(json_t **config, char path[PATH_MAX], const struct weights_source *w, struct err *err);
 /* "torch.save()", "safetensors" or "safetensors, 2 shards" */
 const char *weights_source_form(const struct weights_source *w);

@@ -42,7 +42,7 @@ set_clock 7200 0
 wait_for "the jump is told" told 1
 logged() { says "the wall clock was set $1 by 2 h 0 min" cat "$JOBCTL_HOME/jobs/1/1/agent.log"; }
 wait_for "the agent logs it, too" logged forward
-[ "$(last_event 1 kind=clock text)" = "the wall clock was set forward by 2 h 0 min; deadlines, back-off and max_duration do not depend on it, and times shown before are in the old time" ]
+[ "$(last_event 1 kind=clock text)" = "the wall clock was set forward by 2 h 0 min; deadlines, back-off and max_duration do not depend on it; times shown earlier use the old clock" ]
 set_clock 0 0
 wait_for "the jump back is told" told 2
 says 'the wall clock was set back by 2 h 0 min' last_event 1 kind=clock text

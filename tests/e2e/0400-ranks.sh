@@ -120,7 +120,7 @@ kill -STOP "$2"
 wait "$1" || [ $? = 74 ]
 wait "$3" || [ $? = 74 ]
 kill -9 "$2"
-grep -q 'rank 1 is stuck or far behind: nothing came from it in .* for 3 s' "$WORK/still.0.log"
+grep -q 'rank 1 is stuck or far behind: nothing arrived from it in .* for 3 s' "$WORK/still.0.log"
 grep -q 'rank 1 is stuck or far behind' "$WORK/still.2.log"
 
 # One computes something else: found before the first step.

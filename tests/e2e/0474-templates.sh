@@ -29,7 +29,7 @@ has " of this machine's memory more per rank" out
 has 'one in about 54 steps (the run measures it): a copy takes 0.77 s at 25 GB/s' out
 # What fits nowhere: exit code 1, and what would fit.
 code 1 jobctl plan "$TOP/templates/sana-1600m.yaml" --gpu-memory 2
-has 'no setting makes it fit: the least is ' out
+has 'no setting makes it fit: at least ' out
 code 1 jobctl plan "$TOP/templates/sana-1600m.yaml" --gpu-memory 16 --json
 [ "$(read_json get train.memory.0.would_fit.0.change <out)" = 'resources.gpus: 4' ]
 code 2 jobctl plan "$TOP/templates/sana-1600m.yaml" --gpu-memory much

@@ -95,7 +95,7 @@ sed -i 's/"type":"came",//; s/"steps":9/"steps":9,"optimizer":{"type":"adamw"},"
 code 0 jobctl-train plan --spec large.json --gpu-memory 30
 has 'with train.optimizer.type: came' out
 code 1 jobctl-train plan --spec large.json --gpu-memory 2 --must-fit
-has 'no setting makes it fit: the least is ' out
+has 'no setting makes it fit: at least ' out
 sed -i "s|\"encoders\":\"synthetic\",\"resolution\":1024.*|\"encoders\":\"dct+hash\",\"path\":\"$TOP/templates/data/tango-icons\"}}}|" large.json
 code 0 jobctl-train plan --spec large.json --gpu-memory 80
-has 'so large a model, on data.encoders: dct+hash' out
+has 'a model this large with data.encoders: dct+hash' out

@@ -8,7 +8,7 @@ golden=$TOP/tests/golden/pth
 code 0 jobctl-train inspect "$golden/epoch_1_step_58.pth"
 has "Sana, the authors' names" out
 has 'depth 1, 32 channels' out
-has 'tensors that are no weights, such as optimizer state' out
+has 'tensors that are not weights, such as optimizer state' out
 code 0 jobctl-train inspect --names "$golden/weights-only.pth"
 has 'F16  [32, 32, 1, 1]     x_embedder.proj.weight' out
 

@@ -36,7 +36,7 @@ spec less "$norms,\"weights\":\"$WORK/less.safetensors\""
 says less "less.safetensors: 53 of the model's 55 tensors match; 1 missing: blocks.1.cross_attn.kv_linear.bias; 1 that the model does not have: clip.weight; weights_strict: false accepts this"
 make cut.safetensors authors safetensors F32 cut=blocks.0.mlp.depth_conv.conv.weight
 spec cut "$norms,\"weights_strict\":false,\"weights\":\"$WORK/cut.safetensors\""
-says cut "1 of another shape: blocks.0.mlp.depth_conv.conv.weight, [160, 1, 3, 3] instead of [320, 1, 3, 3]"
+says cut "1 have another shape: blocks.0.mlp.depth_conv.conv.weight, [160, 1, 3, 3] instead of [320, 1, 3, 3]"
 make free.safetensors authors safetensors F32 drop=y_embedder.y_embedding zero=pos_embed add=lm_head.weight
 spec free "$norms,\"weights\":\"$WORK/free.safetensors\""
 code 0 jobctl-train train --spec free.json

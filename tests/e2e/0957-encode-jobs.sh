@@ -36,7 +36,7 @@ kill -STOP "$first"
 matches 'phase data for .* of 24 done' jobctl-agent flight "$JOBCTL_HOME/jobs/1/1/rank0.flight"
 job second 1 pics
 wait_event 2 kind=encoding >/dev/null
-[ "$(last_event 2 kind=encoding text | grep -c 'waits for job 1 (first) on .*, which fills the cache')" = 1 ]
+[ "$(last_event 2 kind=encoding text | grep -c 'waiting for job 1 (first) on .*, which is filling the cache')" = 1 ]
 says 'waits for job 1 (first)' jobctl why 2
 kill -CONT "$first"
 jobctl wait 1 2

@@ -19,7 +19,7 @@ train:
 YAML
 refused() { if jobctl submit large.yaml "$@" >out 2>err; then echo "taken: $(cat out)"; exit 1; fi; }
 refused
-grep -q 'large.yaml:3:10: train.model: 2[0-9.]* GiB are planned, this GPU has 2.00 GiB; with train.optimizer.type: came, train.ema: 0, 1[0-9.]* GiB are planned, which fit (train.memory_check: false starts it)' err || { cat err; exit 1; }
+grep -q 'large.yaml:3:10: train.model: the plan needs 2[0-9.]* GiB, this GPU has 2.00 GiB; with train.optimizer.type: came, train.ema: 0 the plan needs 1[0-9.]* GiB, which fits (train.memory_check: false starts the run anyway)' err || { cat err; exit 1; }
 refused --dry-run
 # what fits is taken; so is what somebody wants to try
 jobctl submit -q large.yaml --hold --set train.ema=0 >id
@@ -31,7 +31,7 @@ jobctl submit -q large.yaml --hold >id
 mv kept.so lib/libjobctl_cuda.so
 # on the CPU all memory counts, free or not, and swap space
 refused --set resources.gpus=0 --set train.model.depth=256 --set train.model.hidden=4480 --set train.model.heads=40 --set train.model.mlp_ratio=16
-has 'are planned, this machine has ' err
+has ', this machine has ' err
 
 # Where it runs, before any data is read, and once: here of two ranks. Data that is not there would be another error.
 sed 's/preset: sana-600m, depth: 4/preset: tiny/; s/encoders: synthetic/path: nothing/; s/resolution: 1024, caption_words: 300/resolution: 64/' \
@@ -40,6 +40,6 @@ mkdir nothing
 jobctl submit -q there.yaml --set env.CUDA_CPU_FAIL=memory:3 --set name=there >id
 jobctl wait "$(cat id)" --timeout 60 >/dev/null || true
 jobctl why "$(cat id)" >out
-grep -q 'train.model: [0-9.]* MiB are planned, this GPU has 3.0 MiB; take a smaller model or resolution (train.memory_check: false starts it) (config_error)' out || { cat out; exit 1; }
+grep -q 'train.model: the plan needs [0-9.]* MiB, this GPU has 3.0 MiB; use a smaller model or resolution (train.memory_check: false starts the run anyway) (config_error)' out || { cat out; exit 1; }
 has 'config_error' out
 [ "$(events_of "$(cat id)" kind=plan | wc -l)" = 1 ]

@@ -107,18 +107,18 @@ static void the_sentence_has_the_size(void **state)
         const char         *text;
     } rows[] = {
         {{.jump_ms = 35000},
-         "the wall clock was set forward by 35 s; deadlines, back-off and max_duration do not depend on it, and times "
-         "shown before are in the old time"},
+         "the wall clock was set forward by 35 s; deadlines, back-off and max_duration do not depend on it; times "
+         "shown earlier use the old clock"},
         {{.jump_ms = -3660000},
-         "the wall clock was set back by 1 h 1 min; deadlines, back-off and max_duration do not depend on it, and "
-         "times shown before are in the old time"},
+         "the wall clock was set back by 1 h 1 min; deadlines, back-off and max_duration do not depend on it; "
+         "times shown earlier use the old clock"},
         {{.suspended_ms = 125000},
          "the machine was suspended for 2 min 5 s; limits for hangs and silence do not count this time, max_duration "
          "does"},
         {{.suspended_ms = 190800000, .jump_ms = 2000},
          "the machine was suspended for 2 d 5 h; limits for hangs and silence do not count this time, max_duration "
-         "does. Also, the wall clock was set forward by 2 s; deadlines, back-off and max_duration do not depend on it, "
-         "and times shown before are in the old time"},
+         "does. Also, the wall clock was set forward by 2 s; deadlines, back-off and max_duration do not depend on it; "
+         "times shown earlier use the old clock"},
     };
     char text[400];
     (void)state;

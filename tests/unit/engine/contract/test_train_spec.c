@@ -112,7 +112,7 @@ static const struct wrong {
     {"\"model\":{\"preset\":\"huge\"}", "train.model.preset: expected one of tiny|"},
     {"\"model\":{\"family\":\"lumina\"}", "train.model.family: preset tiny belongs to the family sana"},
     {"\"model\":{\"preset\":\"lumina-tiny\",\"kv_heads\":3}", "train.model.kv_heads: 3 does not divide"},
-    {"\"model\":{\"preset\":\"lumina-tiny\",\"heads\":32}", "train.model.heads: 32 heads of model.hidden 64"},
+    {"\"model\":{\"preset\":\"lumina-tiny\",\"heads\":32}", "train.model.heads: 32 heads with model.hidden 64"},
     {"\"lora\":{\"alpha\":1}", "train.lora.rank: missing"},
     {"\"lora\":{\"rank\":4}", "train.lora: train.model.weights is missing"},
     {"\"lora\":{\"rank\":4,\"targets\":[]}", "train.lora.targets: empty"},

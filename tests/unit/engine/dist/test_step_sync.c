@@ -190,7 +190,7 @@ static void a_late_rank_is_awaited_until_the_deadline(void **state)
             trouble = HOUR;
             run_ranks(world, come_late);
             char sentence[80];
-            snprintf(sentence, sizeof(sentence), "rank %d is stuck or far behind: nothing came from it", who);
+            snprintf(sentence, sizeof(sentence), "rank %d is stuck or far behind: nothing arrived from it", who);
             others_end(world, PATIENCE, sentence);
             if (world > 1) { /* when it comes, it gets the same error */
                 assert_int_equal(ranks[who].rc, -1);

@@ -282,7 +282,7 @@ static void latents_test(void **state)
     assert_int_equal(latent_file_write(&z, file_named(".png"), &err), -1);
     assert_int_equal(err.code, ERR_USAGE);
     expect_unread("hello", 5, "neither .npy nor safetensors");
-    expect_unread(NPY "\xff\0{", 11, "cut short");
+    expect_unread(NPY "\xff\0{", 11, "truncated");
     expect_unread(NPY "\x46\0{'descr': '<f8', 'fortran_order': False, 'shape': (1, 1, 1), }        \n12345678", 88,
                   "float32");
     expect_unread(NPY "\x46\0{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1, 1), }        \n12345678", 87,

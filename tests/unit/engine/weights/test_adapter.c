@@ -170,7 +170,7 @@ static void others_are_refused_by_name(void **state)
     write_file("a", shapes, NULL);
     refused("do not have shapes [r, in] and [out, r]");
     write_file("a", deep, NULL);
-    refused("is of block 2, but the model has 2");
+    refused("belongs to block 2, but the model has 2 blocks");
     write_file("a", text, NULL);
     refused("text_encoder.layers.0.lora_A.weight is not a low-rank adapter");
     write_file("a", dora, NULL);
