@@ -3,7 +3,7 @@
  *
  * The leader (job->link) sends the attempt's events.  The controller starts the followers and sends
  * them the leader's endpoint; from then on they obey the leader (agent/nodes/leader.h) and send no
- * events of their own.  job->absent says what keeps a follower from starting.  The leader reports
+ * events of their own.  job->absent has the reason why a follower cannot start.  The leader reports
  * that a follower did not join or was lost; the controller tells the leader if it has proof that a
  * follower is dead or cannot be started.
  *

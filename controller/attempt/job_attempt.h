@@ -18,7 +18,7 @@ void job_attempt_ack(struct job *job, int64_t seq);
 /* False if no agent is connected. */
 bool job_attempt_checkpoint(struct job *job);
 
-/* Asks the agent to send again what is not acknowledged. */
+/* Asks the agent to resend what is not acknowledged. */
 void job_attempt_repeat(struct job *job);
 
 #endif

@@ -12,9 +12,9 @@
 struct err;
 struct job;
 
-/* For the agent of node 0. */
+/* The body for the agent of node 0. */
 json_t *launch_leader(const struct job *job, struct err *err);
-/* For a follower. Takes `group`. */
+/* The body for a follower. Takes `group`. */
 json_t *launch_follower(const struct job *job, const char *run_dir, json_t *group, struct err *err);
 
 #endif

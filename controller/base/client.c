@@ -126,11 +126,11 @@ static int check_version(struct client *c, struct err *err)
     long long schema = json_integer_value(json_object_get(answer, "schema"));
     int rc = 0;
     if (c->far && (!theirs || strcmp(theirs, JOBCTL_VERSION) != 0 || schema != API_SCHEMA))
-        rc = err_set(err, ERR_SYSTEM, "the daemon that runs on %s is of another version (%.40s) than its jobctl; run "
+        rc = err_set(err, ERR_SYSTEM, "the daemon on %s has another version (%.40s) than its jobctl; run "
                      "jobctl -H %s daemon restart (jobs keep running)", far_host_name(), theirs ? theirs : "unknown",
                      far_host_name());
     else if (theirs && strcmp(theirs, JOBCTL_VERSION) == 0 && schema != API_SCHEMA)
-        rc = err_set(err, ERR_SYSTEM, "the running daemon answers in schema %lld, this jobctl reads %d" RESTART_IT,
+        rc = err_set(err, ERR_SYSTEM, "the running daemon uses schema %lld, this jobctl %d" RESTART_IT,
                      schema, API_SCHEMA);
     else if (!theirs || strcmp(theirs, JOBCTL_VERSION) != 0)
         rc = err_set(err, ERR_SYSTEM, "the running daemon has version %.40s, this jobctl %s" RESTART_IT,
@@ -255,7 +255,7 @@ static int transport_failed(struct client *c, CURLcode rc, bool question, struct
                        curl_easy_strerror(rc), far_host_name());
     if (c->far)
         return err_set(err, ERR_SYSTEM, "the daemon on %s did not answer: %s", far_host_name(), curl_easy_strerror(rc));
-    return err_set(err, ERR_SYSTEM, "the daemon did not answer (%s); see daemon.log beside "
+    return err_set(err, ERR_SYSTEM, "the daemon did not answer (%s); see daemon.log next to "
                    "%s", curl_easy_strerror(rc), c->socket);
 }
 

@@ -15,21 +15,21 @@
 struct client {
     CURL               *curl;
     char                socket[PATH_MAX];
-    int                 dir;            /* of a long path, opened; or -1 */
+    int                 dir;            /* directory of a long socket path, opened; or -1 */
     struct buf          answer;
     const volatile int *stop;
-    bool                start;          /* start the daemon if it does not run */
+    bool                start;          /* start the daemon if it is not running */
     struct diagnostics  found;
-    /* with a far host */
+    /* used with a far host */
     bool                far;
-    int                 ready;          /* connected, for libcurl's next connection; or -1 */
-    bool                posting;        /* libcurl would send a POST again, over another connection */
+    int                 ready;          /* a connected socket for libcurl's next connection; or -1 */
+    bool                posting;        /* libcurl would resend a POST over another connection */
     int                 stand_in;       /* libcurl's own socket, of its newest connection */
-    struct err          no_connection;  /* why libcurl got none */
-    double              patience_s;     /* how long a broken connection is tried again; < 0: forever */
+    struct err          no_connection;  /* why libcurl got no socket */
+    double              patience_s;     /* how long a broken connection is retried; < 0: forever */
     double              answered_s;     /* when it last answered */
-    bool                unanswered;     /* the last request: nobody knows whether it was carried out */
-    bool                told;           /* that it is away, which began at away_s */
+    bool                unanswered;     /* the last request may or may not have been carried out */
+    bool                told;           /* already reported that the host is lost, since away_s */
     double              away_s;
     void              (*away)(void *user);
     void               *away_user;
@@ -40,7 +40,7 @@ static inline bool client_is_stopped(const struct client *c)
     return c->stop && *c->stop;
 }
 
-/* Makes sure that there is a session for libcurl's next connection. */
+/* Ensures a session for libcurl's next connection. */
 int client_far_reach(struct client *c, struct err *err);
 
 /* Makes libcurl use sessions instead of sockets. */

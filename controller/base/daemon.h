@@ -19,8 +19,8 @@
  *   launch, followers,          the agents of a job: messages to them, and their messages as inputs
  *   job_attempt
  *   fleet_probe, fleet          this machine's resources, and scheduler passes
- *   gpu_figures                 load of its GPUs, while somebody asks
- *   reserve                     room on the disk for the removal of jobs
+ *   gpu_figures                 load of its GPUs, while somebody watches
+ *   reserve                     disk space reserved for the removal of jobs
  *   removal, reclaim            how jobs are removed, and what that would free
  *   effects                     what follows when an input is stored
  *   submit_batch, submission    how jobs are created
@@ -29,7 +29,7 @@
  *   requests                    the table of requests
  *   takeover, replay            recovery after a restart of the daemon, and after a loss of the store
  *   notifier                    messages about jobs
- *   home_watch, beat            what is looked at once a second
+ *   home_watch, beat            checks made once a second
  *   store_upkeep                the store is kept small
  *   daemon_run                  start and stop
  *
@@ -69,25 +69,25 @@ struct gpu_figures;
 struct daemon {
     uv_loop_t            loop;
     char                 home[PATH_MAX];
-    struct dir_identity  home_inode;    /* of the home, since the start */
+    struct dir_identity  home_inode;    /* the home directory, since the start */
     bool                 home_gone;     /* home_watch.h */
     uv_timer_t           beat;          /* once a second (beat.h) */
-    int64_t              boot;          /* of this machine, as job_core_boot(); 0: not known */
-    struct clock_jump    clock;         /* as last seen */
+    int64_t              boot;          /* this machine's boot, as job_core_boot(); 0: not known */
+    struct clock_jump    clock;         /* the clock as last seen */
     int64_t              suspended_ms;  /* as far as this program knows */
     struct store        *store;
     struct file_work    *files;         /* all file operations that may hang ... */
-    struct file_work    *deletions;     /* ... but for these, which are many and slow (removal.h) */
+    struct file_work    *deletions;     /* ... except these, which are many and slow (removal.h) */
     struct active_jobs  *active_jobs;   /* unfinished jobs */
     struct fleet        *fleet;         /* this node, and the scheduler passes */
-    struct gpu_figures  *gpu_figures;   /* load of its GPUs; NULL until somebody asks */
+    struct gpu_figures  *gpu_figures;   /* load of its GPUs; NULL until first requested */
     struct server       *server;
     struct submit_batch *submit_batch;  /* submits to be committed together */
     struct commit_group *commit_group;  /* events to be committed together */
-    int64_t              cpus, gpus;    /* of this node: CPU slots; and GPUs, valid after its probe */
+    int64_t              cpus, gpus;    /* this node's CPU slots; and GPUs, valid after its probe */
     char                 instance[INSTANCE];
     struct host         *hosts;         /* the record of each host (hosts.h) */
-    struct copy_removal *copy_removals; /* copies of the code of removed jobs on hosts */
+    struct copy_removal *copy_removals; /* copies of removed jobs' code on hosts */
     struct orphan       *orphans;       /* agents that outlived their attempt */
     struct removal      *removals;      /* jobs whose files are being deleted */
     struct snapshots    *snapshots;     /* copies of the store */
@@ -101,14 +101,15 @@ struct daemon {
     int64_t              started_ms;
     int64_t              die_at_event;  /* daemon_test_hook(); 0: never */
     bool                 stopping;
-    bool                 reserved;      /* room for removals (reserve.h) */
-    int                  store_errnum;  /* why the store did not take the newest events, such as ENOSPC; 0: it did */
-    bool                 damaged;       /* the store is: the daemon stops */
+    bool                 reserved;      /* disk space for removals (reserve.h) */
+    int                  store_errnum;  /* errno with which the store rejected the newest events, such as ENOSPC; 0:
+                                         * stored */
+    bool                 damaged;       /* the store is damaged: the daemon stops */
 };
 
 struct daemon_options {
     bool detach;        /* log to daemon.log instead of stderr */
-    int  ready_fd;      /* receives the line "ready" once the daemon answers; -1: none */
+    int  ready_fd;      /* receives the line "ready" once the daemon answers requests; -1: none */
 };
 
 /* Runs until it is stopped (daemon_run.c). */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* diagnostics.h - the list of all mistakes of a file, ordered by line, without duplicates
+/* diagnostics.h - the list of all mistakes in a file, ordered by line, without duplicates
  *
  * A parser adds each mistake and continues, so that the user sees all of them at
- * once.  Mistakes without a line (of a --set, for example, which the text names)
- * come last.  Beyond a limit they are only counted.
+ * once.  Mistakes without a line (for example in a --set, which the text names) come last.  Beyond a limit they are
+ * only counted.
  */
 #ifndef CONTROLLER_BASE_DIAGNOSTICS_H
 #define CONTROLLER_BASE_DIAGNOSTICS_H
@@ -33,11 +33,11 @@ void diagnostics_add(struct diagnostics *found, int line, int column, const stru
 /* Sets *err to the first mistake unless *err is set. 0 if there is none, else -1. */
 int diagnostics_first(const struct diagnostics *found, struct err *err);
 
-/* A new object for an answer (docs/API.md): {error: {file, line, column}} of the first, if it has a
- * place; {errors: [{text, file, line, column}...]} of all; {more} if some are not listed. */
+/* A new object for an answer (docs/API.md): {error: {file, line, column}} of the first mistake, if it has a place;
+ * {errors: [{text, file, line, column}...]} of all; {more} if some are not listed. */
 json_t *diagnostics_to_json(const struct diagnostics *found, const char *file);
 
-/* Reads what diagnostics_to_json() has put into an answer; empty if absent. */
+/* Reads the output of diagnostics_to_json() from an answer; empty if absent. */
 void diagnostics_from_json(struct diagnostics *found, const json_t *answer);
 
 #endif

@@ -135,7 +135,7 @@ static int spawn(struct session *s, int theirs, struct err *err)
     const char *argv[FAR_HOST_WORDS];
     far_host_helper(argv, "relay");
     if (access(argv[0], X_OK) < 0)
-        return err_set(err, ERR_USAGE, "-H needs jobctl-ssh beside jobctl, which is built where libssh is found: "
+        return err_set(err, ERR_USAGE, "-H needs jobctl-ssh next to jobctl, which is built where libssh is found: "
                        "docs/INSTALL.md");
     s->said = memfd_create("jobctl-ssh-said", MFD_CLOEXEC);
     const struct subprocess_spec spec = {.argv = argv, .in = theirs, .out = theirs, .err = s->said, .session = true};
@@ -222,7 +222,7 @@ static int read_line(struct session *s, struct buf *line, const volatile int *st
         if (n <= 0)
             return failed(s, err);
         if (line->size + (size_t)n > LINE_MAX_BYTES || buf_append(line, piece, (size_t)n) < 0)
-            return err_set(err, ERR_SYSTEM, "the answer of %s is too long", far_host);
+            return err_set(err, ERR_SYSTEM, "the answer from %s is too long", far_host);
         if (line->data[line->size - 1] == '\n')
             return 0;
     }
@@ -247,7 +247,7 @@ static int read_answer(struct session *s, json_t **answer, const volatile int *s
     if (rc == 0 && !json_is_object(*answer)) {
         json_decref(*answer);
         *answer = NULL;
-        rc = err_set(err, ERR_SYSTEM, "cannot understand the answer of %s", far_host);
+        rc = err_set(err, ERR_SYSTEM, "cannot understand the answer from %s", far_host);
     }
     buf_fini(&line);
     return rc;
@@ -262,7 +262,7 @@ static int check_hello(const json_t *hello, struct err *err)
         return err_set(err, ERR_USAGE, "%s has jobctl %.40s, this is %s; install the same version on both", far_host,
                        version[0] ? version : "of an unknown version", JOBCTL_VERSION);
     if (schema != API_SCHEMA)
-        return err_set(err, ERR_USAGE, "the jobctl of %s answers in schema %lld, this one reads %d; install the same "
+        return err_set(err, ERR_USAGE, "jobctl on %s uses schema %lld, this one %d; install the same "
                        "version on both", far_host, (long long)schema, API_SCHEMA);
     return 0;
 }

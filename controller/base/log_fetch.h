@@ -13,7 +13,7 @@ struct err;
 struct log_fetch {
     long long id, attempt, offset;  /* attempt 0: the newest; set by the first answer */
     int       rank;
-    bool      setup;                /* output of the setup, not of a rank */
+    bool      setup;                /* the setup's output, not a rank's */
     bool      done;                 /* no more output will follow */
     bool      mid_line;             /* the last byte printed was not a line feed */
     bool      labelled;             /* print complete lines only, each with its rank */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* submit_key.h - the key of a submit: repeated requests with one key create one job
+/* submit_key.h - a submit's idempotency key: repeated requests with the same key create one job
  *
  * 1 to 64 letters, digits, '.', '_' and '-'.
  */
@@ -10,10 +10,10 @@ struct err;
 
 enum { SUBMIT_KEY_SIZE = 65 };
 
-/* A new one, 128 random bits. */
+/* Generates a key, 128 random bits. */
 int submit_key_make(char key[SUBMIT_KEY_SIZE], struct err *err);
 
-/* Is it one?  ERR_USAGE. */
+/* Is it a valid key? ERR_USAGE. */
 int submit_key_check(const char *key, struct err *err);
 
 #endif

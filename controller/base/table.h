@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table.h - prints a table that fits the width of the terminal
  *
- * If it is too wide, it first prints the column of sentences below its rows, or, in a long table, cuts it to the width
- * that the other columns leave; then it cuts columns down to their `least`, drops columns (highest `spare` first), and
- * cuts the last
- * one.  Without a width it prints everything.
+ * If the table is too wide, the column of sentences is printed below its rows or, in a long table, cut to the width
+ * that the other columns leave; then columns are cut down to their `least`, dropped (highest `spare` first), and the
+ * last one is cut. Without a width, everything is printed.
  */
 #ifndef CONTROLLER_BASE_TABLE_H
 #define CONTROLLER_BASE_TABLE_H
@@ -15,11 +14,11 @@ struct table_column {
     const char *title;
     bool        right;
     int         spare;   /* 0: never dropped; TABLE_BELOW: the last column only */
-    int         least;   /* may be cut to this width; 0: not */
+    int         least;   /* may be cut to this width; 0: never cut */
 };
 
-/* A column of sentences: if it does not fit, each except "-" is printed below its row, but of more than TABLE_SHORT
- * rows each is one line. */
+/* A column of sentences: if it does not fit, each except "-" is printed below its row; in a table of more than
+ * TABLE_SHORT rows each stays one line. */
 enum { TABLE_BELOW = 1000, TABLE_SHORT = 12 };
 
 /* `cells`: rows * columns texts, row by row; styles (per row) may be NULL. */

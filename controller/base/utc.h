@@ -6,6 +6,6 @@
 #include <jansson.h>
 #include <stdint.h>
 
-json_t *utc_json(int64_t ms);           /* a new reference; null for a negative one */
+json_t *utc_json(int64_t ms);           /* a new reference; null for a negative time */
 
 #endif

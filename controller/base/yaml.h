@@ -45,7 +45,7 @@ struct yaml_node {
 
 struct yaml_doc;
 
-/* The text of an open file, which is closed; for free(). NULL: unreadable, or no YAML (ERR_USAGE). */
+/* The text of an open file, which is closed; free() it. NULL: unreadable, or not YAML (ERR_USAGE). */
 char *yaml_read(FILE *f, const char *name, struct err *err);
 
 /* Parses the one document in `text`. On failure *out is NULL, *where is the place

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_notify.h - the doctor's row about targets of messages: which are configured, which cannot be reached */
+/* doctor_notify.h - the doctor's row about notification targets: which are configured, which cannot be reached */
 #ifndef CONTROLLER_CHECKS_DOCTOR_NOTIFY_H
 #define CONTROLLER_CHECKS_DOCTOR_NOTIFY_H
 

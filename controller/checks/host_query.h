@@ -2,8 +2,8 @@
 /* host_query.h - sends one question to many hosts in parallel, one local process per host
  *
  * `jobctl-ssh doctor-query HOST` connects, copies the programs, and passes lines of JSON to and from
- * `jobctl-agent doctor-query` there (agent/doctor/doctor_query.h).  Once a host is unreachable or timed
- * out, each further answer of it is an error text.
+ * `jobctl-agent doctor-query` there (agent/doctor/doctor_query.h).  Once a host is unreachable or timed out, all its
+ * further answers are an error text.
  */
 #ifndef CONTROLLER_CHECKS_HOST_QUERY_H
 #define CONTROLLER_CHECKS_HOST_QUERY_H

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ignore.h - rules of .gitignore and .jobctlignore files: which paths are left out
+/* ignore.h - rules of .gitignore and .jobctlignore files: which paths are excluded
  *
  * Pure: no clock, no I/O.
  *
- * The rules are those of gitignore(5): a line is a pattern; # begins a comment; ! takes back; a / at the end means
- * directories only, one elsewhere that the pattern starts at its file's directory; * and ? match within a name, **
- * any number of directories.  The last rule that matches decides; below a directory that is left out nothing can be
- * taken back.
+ * The rules are those of gitignore(5): a line is a pattern; # begins a comment; ! re-includes; a trailing / matches
+ * directories only, a / elsewhere anchors the pattern at its file's directory; * and ? match within a name, ** any
+ * number of directories.  The last matching rule decides; nothing below an excluded directory can be re-included.
  */
 #ifndef CONTROLLER_CODE_IGNORE_H
 #define CONTROLLER_CODE_IGNORE_H
@@ -19,11 +18,11 @@ struct ignore;
 struct ignore *ignore_create(void);
 void ignore_destroy(struct ignore *g);
 
-/* Adds the text of a file in `dir` ("" or "a/b").  Files come in the order of their directories, those above first.
- * -1: out of memory. */
+/* Adds the text of a file in `dir` ("" or "a/b"). Files must be added from the top directory down. -1: out of
+ * memory. */
 int ignore_add(struct ignore *g, const char *dir, const char *text);
 
-/* One path, none of whose directories is left out. */
+/* Tests one path, none of whose directories is excluded. */
 bool ignore_has(const struct ignore *g, const char *path, bool directory);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* assets.h - the files of the page, which are part of the program
  *
- * They are assembled into assets.o from the folder assets/. A new file is a row in assets.c; no name from outside ever
- * becomes a path.
+ * They are assembled into assets.o from the folder assets/. To add a file, add a row in assets.c; no name from a
+ * request ever becomes a path.
  */
 #ifndef CONTROLLER_DASHBOARD_ASSETS_H
 #define CONTROLLER_DASHBOARD_ASSETS_H

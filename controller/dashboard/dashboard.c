@@ -142,7 +142,7 @@ bool dashboard_permit(struct request *r, const struct route *route)
     const struct dashboard *b = request_daemon(r)->dashboard;
     const bool framed = is_framed(r);
     if (!framed && is_proxied(r, b) && strncmp(route->path, "/v1/", 4) == 0) {
-        refuse(r, 403, "by a proxy only the page in a frame works: run `jobctl dashboard --frame SITE`");
+        refuse(r, 403, "through a proxy, only the page in a frame works: run `jobctl dashboard --frame SITE`");
         return false;
     }
     if (!needs_session(route) ||
@@ -190,7 +190,7 @@ void dashboard_session(struct request *r)
         (framed ? begin_frame_session : begin_session)(r, b);
         break;
     case ACCESS_DENIED:
-        refuse(r, 401, "this link was used already, is older than 10 minutes, or is of an earlier daemon: run "
+        refuse(r, 401, "this link was used already, is older than 10 minutes, or belongs to an earlier daemon: run "
                "`jobctl dashboard` for a new one");
         break;
     case ACCESS_TOO_OFTEN:

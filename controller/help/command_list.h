@@ -5,7 +5,7 @@
 
 struct command;
 
-/* The rows, in the order of help, ended by NULL; lookup by name or alias. */
+/* The rows in the order of help, ended by NULL; and lookup by name or alias. */
 const struct command *const *command_list(void);
 const struct command *command_find(const char *name);
 

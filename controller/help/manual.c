@@ -29,7 +29,8 @@ static const struct term environment[] = {
     {"JOBCTL_HOME", "directory of the state; default $XDG_STATE_HOME/jobctl, else ~/.local/state/jobctl"},
     {"JOBCTL_HOST", "[user@]host: as if -H HOST were given"},
     {"JOBCTL_HOST_PROGRAM", "the path of jobctl on that host, if it is not in a usual place"},
-    {"JOBCTL_MACHINE_DIR", "the locks by which the users of a machine share it; default /run/jobctl; none: no locks"},
+    {"JOBCTL_MACHINE_DIR", "directory of the locks by which users share a machine; default /run/jobctl; none: no "
+                           "locks"},
     {"JOBCTL_OUTPUT", "json: print JSON, like --json"},
     {"JOBCTL_CPU", "base, avx2 or avx512: the kernels of the engine; default: the widest that the processor has"},
     {"JOBCTL_SNAPSHOT_MIB", "largest snapshot of the code of a job (jobctl help snapshot), in MiB; default 200"},
@@ -130,7 +131,7 @@ static void print_jobctl(struct call *call)
     for (const struct command *const *c = command_list(); *c; c++)
         if ((*c)->group != GROUP_HIDDEN)
             roff_term(f, (*c)->name, (*c)->summary);
-    roff_text(f, "\nEach has a page of its own, such as jobctl-submit(1).");
+    roff_text(f, "\nEach has its own page, such as jobctl-submit(1).");
     roff_section(f, "EXIT STATUS");
     roff_text(f, manual_exit_codes);
     terms(f, "ENVIRONMENT", environment, sizeof(environment) / sizeof(environment[0]));
@@ -168,10 +169,10 @@ static void print_spec(struct call *call)
     FILE *f = call->out.file;
     struct spec_row row;
     size_t cursor = 0;
-    page(call, "jobctl.yaml", "5", "a job of jobctl, described in YAML");
+    page(call, "jobctl.yaml", "5", "a jobctl job, described in YAML");
     roff_section(f, "DESCRIPTION");
     roff_text(f, "The file may have any name; jobctl submit FILE checks it and reports all mistakes at once. A dot "
-              "below stands for a level: train.steps is the key steps inside of train. Durations are 30s, 5m, 1h 30m "
+              "below separates levels: train.steps is the key steps inside train. Durations are 30s, 5m, 1h 30m "
               "or \"24:00:00\".");
     roff_section(f, "KEYS");
     while (spec_row_next(&row, &cursor))

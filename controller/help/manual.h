@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* manual.h - the manual pages, generated from the rows of commands, options, keys and settings
  *
- * A page is named as its file: "jobctl-submit.1".  Those of jobctl-agent and jobctl-train come from
- * these programs, which must stand beside this one.
+ * A page is named like its file: "jobctl-submit.1". Pages of jobctl-agent and jobctl-train come from these programs,
+ * which must be next to this one.
  */
 #ifndef CONTROLLER_HELP_MANUAL_H
 #define CONTROLLER_HELP_MANUAL_H

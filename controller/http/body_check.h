@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* body_check.h - the fields of a request's body: known, of their type, none missing */
+/* body_check.h - checks the fields of a request's body: known, of the right type, none missing */
 #ifndef CONTROLLER_HTTP_BODY_CHECK_H
 #define CONTROLLER_HTTP_BODY_CHECK_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* connection.h - the connections of a listener whose client has no whole request there, and when they end
+/* connection.h - closes connections whose clients have not sent a whole request in time
  *
- * libmicrohttpd has one limit for everything, IDLE_S, and does not see that a client is gone whose last bytes came
- * together with its end. So a client that opens connections and says little would keep others away.
+ * libmicrohttpd has one limit for everything, IDLE_S, and does not notice a client whose last bytes arrived together
+ * with its end. So a client that opens many connections and sends little would keep others out.
  */
 #ifndef CONTROLLER_HTTP_CONNECTION_H
 #define CONTROLLER_HTTP_CONNECTION_H
@@ -14,15 +14,15 @@ enum { REQUEST_S = 10, IDLE_S = 300 };
 
 enum connection_phase {
     CONNECTION_ASKING,  /* a request has begun, or none has yet: its next part is due within REQUEST_S */
-    CONNECTION_BUSY,    /* the request is whole and is being answered: no limit here */
-    CONNECTION_KEPT     /* answered, and kept for another request */
+    CONNECTION_BUSY,    /* the request is complete and is being answered: no limit here */
+    CONNECTION_KEPT     /* answered, and kept open for another request */
 };
 
 struct connection {
     int                   fd;
     enum connection_phase phase;
-    int64_t               since_ms;     /* in this phase; of a request: its last part */
-    bool                  gone;         /* the client had closed it at the last look, and nothing was left to read */
+    int64_t               since_ms;     /* start of this phase; of a request: the time of its last part */
+    bool                  gone;         /* at the last check the client had closed it, and nothing was left to read */
     struct connection    *next;
 };
 
@@ -35,10 +35,10 @@ struct connections {
 /* NULL: no memory. */
 struct connection *connection_open(struct connections *all, int fd);
 void connection_close(struct connections *all, struct connection *c);   /* forgets it; the descriptor is libmicrohttpd's */
-void connection_enter(struct connection *c, enum connection_phase phase);   /* again: another part has come */
+void connection_enter(struct connection *c, enum connection_phase phase);   /* again: another part has arrived */
 
-/* Ends those whose clients are gone or late, and with `most` open the oldest that is not busy: libmicrohttpd then finds
- * them closed. Looks once a second, and at once with `most` open. True: one has ended. */
+/* Closes those whose clients are gone or late, and if `most` are open the oldest idle one, so that libmicrohttpd
+ * finds them closed. Checks once a second, and at once if `most` are open. True: one was closed. */
 bool connection_sweep(struct connections *all, unsigned most);
 
 #endif

@@ -21,8 +21,8 @@ struct server {
     struct listener *listeners;
     struct request  *asleep;
     bool             closing;
-    int64_t          changes;                   /* how many there were ... */
-    int64_t          changed[CHANGES_KEPT];     /* ... and the jobs of the newest */
+    int64_t          changes;                   /* total number of changes ... */
+    int64_t          changed[CHANGES_KEPT];     /* ... and the jobs of the newest ones */
 };
 
 struct listener {
@@ -62,24 +62,24 @@ struct request {
     struct request        *next;
     uv_timer_t            *timer;
     uv_fs_event_t         *watch;
-    struct file_task      *task;            /* it waits for this one; or, once it has ended, the handler's */
+    struct file_task      *task;            /* the task it waits for, or once that has ended, the handler's */
     bool                   worked;          /* the task has ended */
-    struct err             failed;          /* why it will not wait any longer */
-    request_otherwise_fn   otherwise_of;    /* makes the answer then; NULL: the error */
+    struct err             failed;          /* why it stopped waiting */
+    request_otherwise_fn   otherwise_of;    /* makes the answer in that case; NULL: the error */
     json_t                *otherwise;
-    struct stream         *stream;          /* NULL: its answer is no stream (request_stream.c) ... */
-    void                 (*stream_fini)(struct request *r);     /* ... else what frees it */
+    struct stream         *stream;          /* NULL: its answer is not a stream (request_stream.c) ... */
+    void                 (*stream_fini)(struct request *r);     /* ... else frees the stream's state */
 };
 
 /* An error outside the handlers: a status and a word of docs/API.md. Takes `more`, which may be NULL. */
 void request_refuse(struct request *r, int status, const char *word, const char *text, json_t *more);
 
-/* Before the handler is called again. False: it has been answered. */
+/* Call before the handler is called again. False: the request has been answered. */
 bool request_resume(struct request *r);
 void request_wake(struct request *r);
-/* Asleep until the job changes (or ANY_JOB), or `ms` have passed; -1: no memory. */
+/* Puts it to sleep until the job changes (or ANY_JOB), or `ms` have passed; -1: no memory. */
 int request_rest(struct request *r, int64_t job, int64_t ms);
-/* The type, and what request_set_header() was given. */
+/* Sets the type, and the headers given to request_set_header(). */
 void request_add_headers(struct MHD_Response *response, const struct request *r, const char *type);
 
 /* Frees all that it holds. */

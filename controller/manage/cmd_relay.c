@@ -262,7 +262,7 @@ static int pass_on(struct err *err)
     const char *argv[FAR_HOST_WORDS];
     far_host_helper(argv, "relay");
     execv(argv[0], (char *const *)(uintptr_t)argv);
-    return err_set(err, ERR_USAGE, "-H needs jobctl-ssh beside jobctl, which is built where libssh is found: "
+    return err_set(err, ERR_USAGE, "-H needs jobctl-ssh next to jobctl, which is built where libssh is found: "
                    "docs/INSTALL.md");
 }
 

@@ -187,7 +187,7 @@ static int become_helper(const char *name, char **words, int argc, struct err *e
         argv[n++] = encode(words[i]);
     argv[n] = NULL;
     execv(argv[0], (char *const *)(uintptr_t)argv);
-    return err_set(err, ERR_USAGE, "-H needs jobctl-ssh beside jobctl, which is built where libssh is found: "
+    return err_set(err, ERR_USAGE, "-H needs jobctl-ssh next to jobctl, which is built where libssh is found: "
                    "docs/INSTALL.md");
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* exposition.h - the page that Prometheus reads: jobs, their progress, the node and the daemon
  *
- * Made from what is in memory, without the store.  Jobs that have started and are not done have series of their own;
+ * Built from memory, without the store. Only jobs that have started and are not done have separate series;
  * queued and finished ones are only counted, so the page does not grow with the history.  docs/MONITORING.md lists the
  * metrics.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* histogram.h - how many values fell into each of a few buckets, as Prometheus counts them
+/* histogram.h - a histogram with a few buckets, as in Prometheus
  *
  * Pure: no clock, no I/O.
  */
@@ -12,7 +12,7 @@ enum { HISTOGRAM_BOUNDS = 13 };
 
 struct histogram {
     const double *bounds;                       /* HISTOGRAM_BOUNDS upper bounds, ascending; static */
-    int64_t       count[HISTOGRAM_BOUNDS + 1];  /* of each bucket by itself; the last is above all bounds */
+    int64_t       count[HISTOGRAM_BOUNDS + 1];  /* count of each bucket alone; the last is above all bounds */
     double        sum;
 };
 
@@ -20,10 +20,10 @@ struct histogram {
 extern const double histogram_step_s[HISTOGRAM_BOUNDS];
 extern const double histogram_wait_s[HISTOGRAM_BOUNDS];
 
-/* `times` values that are equal. A value that is not finite or is negative is not counted. */
+/* Adds `times` equal values. Values that are negative or not finite are not counted. */
 void histogram_add(struct histogram *h, double value, int64_t times);
 
-/* Values up to bounds[i]; with i = HISTOGRAM_BOUNDS all of them. */
+/* The number of values up to bounds[i]; with i = HISTOGRAM_BOUNDS, of all values. */
 int64_t histogram_below(const struct histogram *h, int i);
 
 #endif

@@ -2,7 +2,7 @@
 /* openmetrics.h - writes metrics as text: OpenMetrics 1.0, or the older format of Prometheus (0.0.4)
  *
  * Pure: no clock, no I/O.
- * A family is begun by its name, then come its samples. The two formats differ in the names of counters, in `# UNIT`
+ * A family starts with its name, followed by its samples. The two formats differ in the names of counters, in `# UNIT`
  * and in the last line.
  */
 #ifndef CONTROLLER_METRICS_OPENMETRICS_H
@@ -22,7 +22,7 @@ enum openmetrics_kind { OPENMETRICS_GAUGE, OPENMETRICS_COUNTER, OPENMETRICS_HIST
 struct openmetrics {
     struct buf            out;
     bool                  prometheus;   /* the older format */
-    const char           *family;       /* the one that was begun */
+    const char           *family;       /* the family that was started */
     enum openmetrics_kind kind;
     bool                  failed;       /* out of memory */
 };
@@ -36,8 +36,8 @@ struct openmetrics_labels {
     struct openmetrics_label at[4];
 };
 
-/* `name` without "_total" and "_info"; it ends with its unit where it has one ("_seconds", "_bytes",
- * "_ratio", "_celsius", "_watts"). */
+/* `name` without "_total" and "_info"; it ends with its unit if it has one ("_seconds", "_bytes", "_ratio",
+ * "_celsius", "_watts"). */
 void openmetrics_family(struct openmetrics *m, const char *name, enum openmetrics_kind kind, const char *help);
 
 /* A sample of that family, which is not a histogram. A value that is not finite is left out. */
@@ -47,7 +47,7 @@ void openmetrics_histogram(struct openmetrics *m, struct openmetrics_labels labe
 /* The text, to be freed by the caller; NULL: out of memory. */
 char *openmetrics_end(struct openmetrics *m);
 
-/* Does a header Accept ask for OpenMetrics rather than the older format? NULL: no. */
+/* Does an Accept header ask for OpenMetrics rather than the older format? NULL: no. */
 bool openmetrics_wanted(const char *accept);
 
 #endif

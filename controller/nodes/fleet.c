@@ -211,8 +211,8 @@ static bool waits_for_members(struct job *job)
         return !sweep_may_start(job->sweep) && !sweep_is_over(job->sweep);
     if (!sweep || sweep_has_place(sweep->sweep))
         return false;
-    snprintf(job_texts(job)->unplaced, sizeof(job->texts->unplaced), "waits for a place in Slurm: max_parallel is %lld "
-             "in sweep %lld", (long long)sweep->sweep->max_parallel, (long long)sweep->core.id);
+    snprintf(job_texts(job)->unplaced, sizeof(job->texts->unplaced), "waiting for a place in Slurm: max_parallel is "
+             "%lld in sweep %lld", (long long)sweep->sweep->max_parallel, (long long)sweep->core.id);
     job->verdict.word = SCHED_HOST;
     return true;
 }
@@ -421,7 +421,7 @@ static bool strange_directory(char *out, size_t size, const struct job *job)
     json_t *spec = job_dir_spec(job->daemon->home, job->core.id);
     const bool strange = job_file_of_another(job->daemon->home, job->core.id, spec, job->origin);
     if (strange)
-        snprintf(out, size, "its directory %s is that of another job (%.60s): the store is older than the directory; "
+        snprintf(out, size, "its directory %s belongs to another job (%.60s): the store is older than the directory; "
                  "`jobctl retry %lld` runs it in a new one", dir, field_text(spec, "name"), (long long)job->core.id);
     json_decref(spec);
     return strange;
@@ -444,11 +444,11 @@ static int place(struct job *job, const struct sched_job *s, struct err *err)
     const struct daemon *d = job->daemon;
     char nonce[CORE_NONCE], text[PATH_MAX + 240];
     if (!dir_identity_here(&job->daemon->home_inode, job->daemon->home))
-        return err_set(err, ERR_SYSTEM, "no job starts while the home is not at its path");
+        return err_set(err, ERR_SYSTEM, "no job starts while the home directory is not at its path");
     if (lost_directory(text, sizeof(text), job) || strange_directory(text, sizeof(text), job))
         return refuse(job, text, err);
     if (!job_env_complete(job)) {
-        snprintf(text, sizeof(text), "the values of its secrets are gone from %.3000s/jobs/%lld/secrets.env; set "
+        snprintf(text, sizeof(text), "the values of its secrets are missing from %.3000s/jobs/%lld/secrets.env; set "
                  "them and run `jobctl retry %lld`", d->home, (long long)job->core.id, (long long)job->core.id);
         return refuse(job, text, err);
     }

@@ -3,8 +3,8 @@
  *
  * Free resources are computed from what live attempts hold, so a restart cannot
  * miscount.  fleet_dirty() requests a pass, which is made soon: many requests
- * share one.  A pass looks at the jobs that start, not at those that wait
- * (sched_queue.h); the reason of a wait is worked out on request.
+ * share one.  A pass examines the jobs that can start, not those that wait (sched_queue.h); the reason for a wait is
+ * computed on request.
  */
 #ifndef CONTROLLER_NODES_FLEET_H
 #define CONTROLLER_NODES_FLEET_H
@@ -29,9 +29,9 @@ struct fleet {
     json_t           *facts;            /* from `jobctl-agent probe`; NULL until it answers */
     struct fleet_probe *probe;          /* the running probe, or NULL */
     struct sched_queue queue;           /* the `verdict` of each waiting job */
-    struct job_order  after;            /* (dependency, id): jobs that name it, until they are done */
+    struct job_order  after;            /* (dependency, id): jobs that name a dependency, until they are done */
     struct job_order  named;            /* waiting jobs by the checkpoint.dir that they name (shared_dir.h) ... */
-    struct job_order  writers;          /* ... and those that write there */
+    struct job_order  writers;          /* ... and those that write to it */
     bool              explained;        /* the verdicts are those of the present queue */
     uv_timer_t        soon, wake;
     uint64_t          cost_us;          /* duration of the latest pass */
@@ -49,7 +49,7 @@ void fleet_close(struct daemon *d);
 void fleet_note(struct job *job);
 void fleet_forget(struct job *job);
 
-/* Before its spec changes (job_apply_edit()): takes it out of the queue, to which fleet_note() returns it. */
+/* Call before its spec changes (job_apply_edit()): takes it out of the queue, to which fleet_note() returns it. */
 void fleet_take_out(struct job *job);
 
 /* The probe has found no NVIDIA library on this machine. */
@@ -58,7 +58,7 @@ bool fleet_lacks_nvml(const struct daemon *d);
 /* A job that is not done and names job `id` in `after`, or NULL. */
 const struct job *fleet_dependent(const struct daemon *d, int64_t id);
 
-/* Sets why each waiting job waits, as of now: job->verdict. */
+/* Sets job->verdict of each waiting job: why it waits now. */
 void fleet_explain(struct daemon *d);
 
 /* Requests a scheduler pass. */

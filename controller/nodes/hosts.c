@@ -230,7 +230,7 @@ int hosts_resume(struct daemon *d, const char *name, struct err *err)
     if (!h && strcmp(name, d->fleet->node) == 0)
         return 0;
     if (!h)
-        return err_set(err, ERR_NOT_FOUND, "no node %.63s is known; `jobctl nodes` lists them", name);
+        return err_set(err, ERR_NOT_FOUND, "unknown node %.63s; `jobctl nodes` lists the known ones", name);
     forgive(h);
     h->drained = false;
     return keep(d, h, err);
@@ -241,7 +241,7 @@ int hosts_remove(struct daemon *d, const char *name, struct err *err)
     struct host *h = find(d, name);
     const int64_t holder = holder_of(d, name);
     if (!h)
-        return err_set(err, ERR_NOT_FOUND, "no node %.63s is known; `jobctl nodes` lists them", name);
+        return err_set(err, ERR_NOT_FOUND, "unknown node %.63s; `jobctl nodes` lists the known ones", name);
     if (holder)
         return err_set(err, ERR_CONFLICT, "job %lld runs on %s; cancel it first, or run `jobctl "
                        "nodes drain %s` and wait for its end", (long long)holder, name, name);

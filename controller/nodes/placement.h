@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* placement.h - chooses the nodes of an attempt, with the reasons against the others
+/* placement.h - chooses the nodes of an attempt, and gives the reasons against the others
  *
  * Hosts of launch: ssh are ordered by recent failures, then as in the spec. Nodes that the job
  * lost, or that failed often recently, come last; after a loss the next attempt runs on fewer
@@ -16,16 +16,16 @@
 struct err;
 struct job;
 
-/* Returns the nodes for `placed` (job_core.h): {node, nodes, least, left_out}. NULL: the job waits,
- * job->unplaced says why. */
+/* Returns the nodes for `placed` (job_core.h): {node, nodes, least, left_out}. NULL: the job waits, and
+ * job->unplaced has the reason. */
 json_t *placement_make(struct job *job);
 
 /* Called when an agent of the newest attempt connects: reads the names of its nodes if there are
  * several and they are unknown. -1: not available yet. */
 int placement_learn(struct job *job, struct err *err);
 
-/* How many hosts of a job of launch: ssh its first agent may run on, now or when they can be reached; not on `without`
- * (NULL: none). 0: none, or the job has no list of hosts. */
+/* On how many hosts the first agent of a job of launch: ssh may run, now or when they can be reached; excluding
+ * `without` (NULL: none). 0: none, or the job has no list of hosts. */
 int64_t placement_places(const struct job *job, const char *without);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shared_dir.h - jobs that name one checkpoint.dir: the one that began first writes there, the others wait
+/* shared_dir.h - jobs that name the same checkpoint.dir: the first to start writes there, the others wait
  *
- * So a job takes no GPUs while it cannot have its directory.  It compares names, in which `submit`
- * has resolved links. The lease in the directory (agent/os/lease.h) decides, also between homes and machines.
+ * So a job takes no GPUs while it cannot have its directory. Paths are compared as resolved by `submit`. The final
+ * decision, also between homes and machines, is the lease in the directory (agent/os/lease.h).
  */
 #ifndef CONTROLLER_NODES_SHARED_DIR_H
 #define CONTROLLER_NODES_SHARED_DIR_H
@@ -13,13 +13,13 @@
 struct job;
 struct job_order;
 
-/* A job that began and is not done may write into the checkpoint.dir that its spec names. */
+/* A started job that is not done may write into the checkpoint.dir that its spec names. */
 bool shared_dir_writes(const struct job *job);
 
-/* Equal for jobs of which one may write into the directory of the other; ids are those of owners of jobs/N. */
+/* The same key for jobs of which one may write into the other's directory; ids are those of owners of jobs/N. */
 int64_t shared_dir_key(const struct job *job);
 
-/* The job that must be done before `job` may begin, or NULL.  `writers`: those that write, by (key, id). */
+/* The job that must be done before `job` may start, or NULL. `writers`: the jobs that write, by (key, id). */
 struct job *shared_dir_writer(const struct job *job, const struct job_order *writers);
 
 /* Writes why `job` waits for `writer` into job->unplaced. */

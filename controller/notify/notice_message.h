@@ -15,16 +15,16 @@ enum { NOTICE_TITLE = 240, NOTICE_TEXT = 8192, NOTICE_ID = 80, NOTICE_HOST = 65,
 
 struct notice_message {
     char id[NOTICE_ID];         /* the same in every try: "instance-job-number" */
-    char event[NOTICES_EVENT];  /* "several" of a bundle, "test" */
-    char host[NOTICE_HOST];     /* of the daemon */
+    char event[NOTICES_EVENT];  /* "several" for a bundle, "test" */
+    char host[NOTICE_HOST];     /* the daemon's host */
     char title[NOTICE_TITLE];   /* one line */
-    char text[NOTICE_TEXT];     /* lines below the title */
-    int64_t at_ms;              /* of the newest event */
+    char text[NOTICE_TEXT];     /* lines under the title */
+    int64_t at_ms;              /* time of the newest event */
     const struct notice_row *rows;
     size_t  n;                  /* 0: a test */
 };
 
-/* Of n rows, which stay the caller's. `instance`: of the home, for the id. */
+/* From n rows, which the caller keeps. `instance`: the home's, for the id. */
 void notice_message_make(struct notice_message *m, const struct notice_row *rows, size_t n, const char *instance,
                          const char *host);
 /* A test message for this target. */

@@ -25,11 +25,11 @@ enum { AGENT_CHANNEL_WAIT_MS = 10000, AGENT_CHANNEL_SILENT_MS = 15000 };
 
 struct agent_channel {
     struct remote_link    *link;
-    struct expected_agent *expected; /* NULL: it cannot connect */
+    struct expected_agent *expected; /* NULL: agents cannot connect */
     void         (*message)(struct remote_link *link, enum wire_message number, const json_t *body);
     void         (*ended)(struct remote_link *link);
     bool           calls;           /* link->stream is a TLS connection */
-    bool           was_files;       /* the last session used files: do not wait again */
+    bool           was_files;       /* the last session used files: do not wait for TLS again */
     uint64_t       since;           /* disconnected since; 0: there is a session */
     uint64_t       heard_at;
     char           why_not[301];    /* why it has not connected; "" = unknown */

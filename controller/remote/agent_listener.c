@@ -142,7 +142,7 @@ static int open_listener(uv_loop_t *loop, struct err *err)
     listening.loop = loop;
     if (tls_listener_open(&listening.tls, loop, &hooks, err) < 0)
         return -1;
-    log_info(NULL, "listening for agents at port %d", tls_listener_port(listening.tls));
+    log_info(NULL, "listening for agents on port %d", tls_listener_port(listening.tls));
     return 0;
 }
 

@@ -74,8 +74,8 @@ static void note_environment(const json_t *spec, json_t *notes)
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const char *value = getenv(names[i]);
         if (value && value[0] && !json_object_get(json_object_get(spec, "env"), names[i]) && !is_secret(spec, names[i]))
-            json_array_append_new(notes, json_text_f("%s is set here and not on the hosts, which have an environment of "
-                                                     "their own: name it in %s", names[i],
+            json_array_append_new(notes, json_text_f("%s is set here but not on the hosts, which have their own "
+                                                     "environment: list it in %s", names[i],
                                                      strcmp(names[i], "HF_TOKEN") == 0 ? "secrets" : "env"));
     }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* log_copy.h - local copies of the logs of an attempt on another machine
  *
- * They lie in the attempt's directory under the same names and with the same size limits as on the
- * other machine, so that a reader need not know where a log was written.
+ * They are in the attempt's directory, with the same names and size limits as on the other machine, so that a reader
+ * need not know where a log was written.
  */
 #ifndef CONTROLLER_REMOTE_LOG_COPY_H
 #define CONTROLLER_REMOTE_LOG_COPY_H

@@ -22,9 +22,9 @@ struct err;
 struct file_work;
 struct remote_link;
 
-/* An attempt of a member of a sweep, where the launcher takes several at once. */
+/* An attempt of a sweep's member, if the launcher takes several at once. */
 struct remote_array {
-    int64_t     sweep;          /* 0: it is no member */
+    int64_t     sweep;          /* 0: not a member */
     const char *dir;            /* of the sweep */
     int64_t     most;           /* members of the sweep that may run at once; 0: all */
     int         wave, size;     /* the sweep starts `size` members together as its wave `wave`; 0: not known */
@@ -32,19 +32,19 @@ struct remote_array {
 
 /* The texts are copied. */
 struct remote_link_spec {
-    struct file_work *files;    /* accesses to run_dir; NULL: in the loop */
+    struct file_work *files;    /* runs accesses to run_dir; NULL: in the loop */
     int64_t     job, attempt;
     const char *nonce;
-    const char *origin;         /* of the job, "": not known */
+    const char *origin;         /* the job's identity, "": not known */
     const char *run_dir;
     bool        may_start;      /* start an agent if there never was one; else report "lost" */
     const char *code;           /* jobs/<id>/code of a job whose code goes to the host; NULL: none */
     const char *host, *key;     /* for another machine: its name, and the job's name there */
     bool        known;          /* its agent has connected before */
-    bool        yields;         /* a host that cannot be reached is reported at once, if no agent of the attempt was */
+    bool        yields;         /* report an unreachable host at once, if no agent of the attempt has connected */
     bool        dismiss;        /* end all its processes, however long it takes; then report lost */
-    bool        forget;         /* with dismiss: and remove the job's copy of its code there */
-    uint64_t    delay_ms;       /* before the first look */
+    bool        forget;         /* with dismiss: also remove the job's copy of its code there */
+    uint64_t    delay_ms;       /* delay before the first look */
     int         node, nodes;    /* node of this agent, and number of nodes of the attempt */
     int         least;          /* minimum nodes that Slurm may allocate ... */
     const char *avoid;          /* ... except these: "a,b" */
@@ -57,15 +57,16 @@ struct remote_link_spec {
 /* A hook may close the link. Bodies are borrowed. */
 struct remote_link_hooks {
     void (*message)(void *arg, enum wire_message number, const json_t *body);
-    /* The attempt is over without attempt_ended: none of its processes lives, and events spooled
-     * beyond acked() have been delivered through message() as WIRE_EVENT. */
+    /* The attempt is over without attempt_ended: none of its processes is alive, and events spooled beyond acked()
+     * have been delivered through message() as WIRE_EVENT. */
     void (*lost)(void *arg, const char *text);
-    /* The same, where the agent could not be started, or made no files: a retry helps as `cause` says. NULL: as lost. */
+    /* The same, if the agent could not be started or could not create its files; `cause` decides whether a retry
+     * helps. NULL: as lost. */
     void (*not_started)(void *arg, enum cause cause, const char *text);
     int64_t (*acked)(void *arg);
-    /* The machine stopped answering: lost, but its agent may live (orphan.h). */
+    /* The machine stopped answering: lost, but its agent may be alive (orphan.h). */
     void (*vanished)(void *arg, const char *text);
-    /* Nothing has started yet: `text` says what it waits for. May be NULL. */
+    /* Nothing has started yet: `text` is what it waits for. May be NULL. */
     void (*waiting)(void *arg, const char *text);
     /* Which channel the agent uses, if there are several, and whether it is the preferred one.
      * May be NULL. */
@@ -77,10 +78,9 @@ struct remote {
     const char *name;
     int (*open)(struct remote_link **out, uv_loop_t *loop, const struct remote_link_spec *spec,
                 const struct remote_link_hooks *hooks, struct err *err);
-    /* Takes the body. Without a connection the message is dropped; HELLO announces the next
-     * connection. */
+    /* Takes the body. Without a connection, the message is dropped; HELLO announces the next connection. */
     void (*send)(struct remote_link *link, enum wire_message number, json_t *body);
-    /* Pending output is still sent; no hook is called any more. The agent keeps running. */
+    /* Pending output is still sent; no more hooks are called. The agent keeps running. */
     void (*close)(struct remote_link *link);
 };
 

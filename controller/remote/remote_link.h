@@ -22,8 +22,8 @@ typedef void (*remote_link_step)(struct remote_link *link);
 
 struct remote_link {
     uv_loop_t               *loop;
-    struct file_work        *files;     /* NULL: accesses are made in the loop */
-    struct file_task        *task;      /* one of them that has not ended; NULL: none */
+    struct file_work        *files;     /* NULL: files are accessed in the loop */
+    struct file_task        *task;      /* an access still running; NULL: none */
     uv_timer_t               timer;
     remote_link_step         step;
     struct remote_link_hooks hooks;
@@ -60,18 +60,17 @@ void remote_link_unreadable(struct remote_link *link, const char *text);
 /* Pause before the next connection attempt: `ms`, longer while the agent's messages cannot be read. */
 uint64_t remote_link_pause_ms(const struct remote_link *link, uint64_t ms);
 
-/* An access to files of the run directory, and the step that follows; its structure begins with this. */
+/* An access to files of the run directory, and the step that follows; the caller's structure begins with this. */
 struct remote_link_task {
     struct file_task base;              /* work() and destroy() */
     void           (*then)(struct remote_link *link, struct remote_link_task *task);
 };
 
-/* Starts the access, one at a time, and takes ownership. After a close nothing follows. `what`: "looking for the
+/* Starts the access, one at a time, and takes ownership. Nothing follows after a close. `what`: "looking for the
  * agent". */
 void remote_link_access(struct remote_link *link, struct remote_link_task *task, const char *what);
 
-/* No process of the attempt lives: delivers its spooled events, then reports lost with
- * link->text. */
+/* No process of the attempt is alive: delivers its spooled events, then reports lost with link->text. */
 void remote_link_read_spool(struct remote_link *link);
 
 #endif

@@ -20,21 +20,21 @@ struct sbatch {
     int           nodes, least; /* wanted and minimum; 0: from the spec */
     int64_t       save_ms;      /* duration of a checkpoint; 0: unknown */
     const char   *avoid;        /* "a,b": nodes to exclude; NULL or "": none */
-    const char   *array, *array_comment;    /* the directory and comment of an array (slurm_array.h), whose script
-                                             * is the same for all its attempts; NULL: a job of its own */
+    const char   *array, *array_comment;    /* directory and comment of an array (slurm_array.h), whose script is the
+                                             * same for all its attempts; NULL: a separate job */
 };
 
 /* The --comment that identifies an attempt's allocation, whatever its Slurm number. */
 void sbatch_comment(char out[SBATCH_COMMENT], int64_t job, int64_t attempt, const char *nonce);
 
-/* That of an array of members of sweep `sweep`, the first of which is job `first`. */
+/* The comment for an array of members of sweep `sweep`, the first of which is job `first`. */
 void sbatch_array_comment(char out[SBATCH_COMMENT], int64_t sweep, int64_t first, const char *nonce);
 
-/* The script, for free(); NULL: a value is not allowed in a script. */
+/* The script; free() it. NULL: a value is not allowed in a script. */
 char *sbatch_render(const struct sbatch *s, struct err *err);
 
-/* The names of variables that Slurm must not store with the job: the secrets of the spec, and in the environment of the
- * daemon what looks like one. A new array. */
+/* The names of variables that Slurm must not store with the job: the spec's secrets, and variables of the daemon's
+ * environment that look secret. A new array. */
 json_t *sbatch_hidden(const json_t *spec);
 
 #endif

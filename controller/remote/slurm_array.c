@@ -132,7 +132,7 @@ static void answered(void *arg, const json_t *answer)
         end_with(a, SLURM_ARRAY_ANSWERED, answer);
         return;
     }
-    log_warn(a->tag, "Slurm rejected an array of %zu (%s); its members become jobs of their own", a->count,
+    log_warn(a->tag, "Slurm rejected an array of %zu (%s); its members become separate jobs", a->count,
              field_text(answer, "error"));
     give_up(a);
 }
@@ -271,7 +271,7 @@ static void write_done(struct file_task *task)
     struct slurm_array *a = task->owner;
     a->writing = NULL;
     if (t->err.code) {
-        log_warn(a->tag, "%s; its members become jobs of their own", t->err.text);
+        log_warn(a->tag, "%s; its members become separate jobs", t->err.text);
         give_up(a);
     } else {
         ask(a);

@@ -14,14 +14,14 @@
 
 struct err;
 
-/* {"ok":true, ...} or {"ok":false, "away", "error"}, with "unconfigured":true where Slurm has no configuration here
+/* {"ok":true, ...} or {"ok":false, "away", "error"}, with "unconfigured":true if Slurm is not configured here
  * (controller/slurm/main.c); borrowed. */
 typedef void (*slurm_answer_fn)(void *arg, const json_t *answer);
 
 /* True if the helper was built with this program. */
 bool slurm_client_there(void);
 
-/* True; false with err set if Slurm has no configuration on this machine. May wait for another machine: call it in a
+/* True, or false with err set if Slurm is not configured on this machine. May wait for another machine: call it in a
  * thread. */
 bool slurm_client_configured(struct err *err);
 

@@ -61,7 +61,7 @@ static const struct {
     { WAIT_QOS_JOB_LIMIT, "QOSJobLimit", "the QOS has reached its job limit" },
     { WAIT_QOS_RESOURCE_LIMIT, "QOSResourceLimit", "the QOS has reached its resource limit" },
     { WAIT_QOS_TIME_LIMIT, "QOSTimeLimit", "the QOS has reached its time limit" },
-    { WAIT_ARRAY_TASK_LIMIT, "JobArrayTaskLimit", "as many tasks of its array run as may at once" },
+    { WAIT_ARRAY_TASK_LIMIT, "JobArrayTaskLimit", "its array's limit of running tasks is reached" },
     { WAIT_CLEANING, "Cleaning", "Slurm is cleaning up an earlier run" },
     { WAIT_PROLOG, "Prolog", "its nodes are being prepared" },
     { WAIT_ACCOUNT, "InvalidAccount", "the account may not use this partition" },

@@ -183,7 +183,7 @@ static const struct key {
     { { "host_lost", "duration",
         "launch: ssh: give up a host that is unreachable for this long; default 2m" }, take_host_lost },
     { { "node_lost", "duration",
-        "several nodes: a node ends its ranks after this time without a message from the first; default 15s" },
+        "several nodes: a node ends its ranks after this time without a message from the first node; default 15s" },
       take_node_lost },
     { { "call_address", "addresses or interfaces",
         "launch: slurm: the address to which agents connect, such as ib0; none = agents do not connect" },

@@ -26,7 +26,7 @@ struct config {
     int64_t host_lost_ms, node_lost_ms; /* 0: not set */
     char    call_address[256];          /* "": not set */
     char    show_names_to[64];          /* a group of users; "": not set */
-    char    metrics_listen[64];         /* where the daemon serves its metrics by TCP; "": nowhere */
+    char    metrics_listen[64];         /* the TCP address where the daemon serves its metrics; "": none */
 };
 
 /* A key of the file, its value in words, and its meaning. */
@@ -41,15 +41,15 @@ const struct config_key *config_key_at(size_t i);
 int config_load(struct config *c, struct err *err);
 void config_fini(struct config *c);
 
-/* For the daemon: returns `unsaid` if the file has no value or is invalid. For tests the
- * variable, in seconds, takes precedence. */
+/* For the daemon: returns `unsaid` if the file has no value or is invalid. In tests the variable, in seconds, takes
+ * precedence. */
 int64_t config_host_lost_ms(int64_t unsaid); /* $JOBCTL_HOST_LOST_S */
 int64_t config_node_lost_ms(int64_t unsaid); /* agents read $JOBCTL_NODE_LOST_S themselves */
 
-/* The group whose members may see the names of jobs that hold a part of a shared machine; "": none. */
+/* The group whose members may see the names of jobs that hold part of a shared machine; "": none. */
 void config_show_names_to(char out[64]);
 
-/* The address and port at which the daemon serves its metrics by TCP; "": none. */
+/* The TCP address and port where the daemon serves its metrics; "": none. */
 void config_metrics_listen(char out[64]);
 
 /* $JOBCTL_CALL_ADDRESS, else the file's value; "": none. Returns the source for messages. */

@@ -11,7 +11,7 @@
 
 struct err;
 
-/* Replaces group names in a list by their members; drops the duplicates this creates. */
+/* Replaces group names in a list by their members; drops resulting duplicates. */
 int host_groups_expand(json_t *hosts, struct err *err);
 
 #endif

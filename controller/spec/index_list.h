@@ -20,20 +20,20 @@ enum { INDEX_MAX = 99999, INDEX_COUNT_MAX = 10000 };
 struct index_list {
     uint64_t bits[INDEX_MAX / 64 + 1];
     int      count;
-    int      at_once;           /* of %N; 0: not given */
+    int      at_once;           /* N of %N; 0: not given */
 };
 
-/* -1: *err says what was expected (ERR_USAGE), and *list is not defined. */
+/* -1: *err has what was expected (ERR_USAGE), and *list is undefined. */
 int index_list_parse(struct index_list *list, const char *text, struct err *err);
 
-/* False: it was there already. The index is from 0 to INDEX_MAX. */
+/* False: the index was already present. It must be from 0 to INDEX_MAX. */
 bool index_list_add(struct index_list *list, int index);
 bool index_list_has(const struct index_list *list, int index);
 
 /* The smallest index above `after` (-1: the first), or -1. */
 int index_list_next(const struct index_list *list, int after);
 
-/* "1,3,7-9", for free(); NULL: no memory. */
+/* "1,3,7-9"; free() it. NULL: no memory. */
 char *index_list_text(const struct index_list *list);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* notify_target.h - the targets of messages: the key `notify` of config.yaml
+/* notify_target.h - notification targets: the key `notify` in config.yaml
  *
  *     notify:
  *       team:  {webhook: "${SLACK_URL}"}
@@ -20,7 +20,7 @@ struct yaml_node;
 
 enum { NOTIFY_TARGET_NAME = 64 };
 
-/* Adds one entry of `notify` to the list. -1: *at is the place of the mistake, and err has the sentence without the
+/* Adds one entry of `notify` to the list. -1: *at is the place of the mistake, and err has the message without the
  * place. */
 int notify_target_parse(json_t *targets, const struct yaml_node *node, struct yaml_mark *at, struct err *err);
 

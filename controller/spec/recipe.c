@@ -131,7 +131,7 @@ static int make_optimizer(const struct recipe *r, const struct yaml_node *n, con
 {
     const char *ours = recipe_optimizer(text);
     if (!ours)
-        return refuse(r, n, path, strstr(text, "8Bit") ? "state of 8 bits is not supported; CAMEWrapper computes the "
+        return refuse(r, n, path, strstr(text, "8Bit") ? "8-bit state is not supported; CAMEWrapper computes the "
                                                          "same with 32" : "supported are CAMEWrapper and AdamW");
     if (strcmp(ours, "adamw") == 0 && /* what their program takes where a file has none */
         ((!their(r, "train.optimizer.eps") && put(r, "optimizer.eps", "1.0e-10") < 0) ||

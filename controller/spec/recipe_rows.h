@@ -6,7 +6,7 @@
 enum recipe_fate {
     RECIPE_TAKE,   /* the value of `ours` */
     RECIPE_MUST,   /* one of `ours`, separated by | */
-    RECIPE_NOTHING, /* no effect: logs, files of their program, settings that other keys of a job have */
+    RECIPE_NOTHING, /* no effect: logs, files of their program, settings that are other keys of a job */
     RECIPE_MAKE    /* translated in recipe.c */
 };
 
@@ -18,7 +18,7 @@ struct recipe_row {
 
 /* NULL: unknown. */
 const struct recipe_row *recipe_row_find(const char *path);
-/* What another value of a key would be that must have one of some; NULL: its name says it. */
+/* What another value would mean for a key that must have a fixed value; NULL: the key's name is clear. */
 const char *recipe_meaning(const char *path);
 /* "SanaMS_600M_P1_D28" to "sana-600m", "CAMEWrapper" to "came"; NULL: not supported. */
 const char *recipe_preset(const char *model);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_command.h - the program that the text of `run:` starts, if that is certain
+/* run_command.h - the program that the text of `run:` starts, if it is certain
  *
  * Pure: no clock, no I/O.
- * A shell can do more than these functions parse, so both return nothing when in doubt.
+ * A shell can do more than these functions parse, so both return nothing if unsure.
  */
 #ifndef CONTROLLER_SPEC_RUN_COMMAND_H
 #define CONTROLLER_SPEC_RUN_COMMAND_H

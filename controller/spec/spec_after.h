@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spec_after.h - entries of `after`: 7 or prep (to succeed), afterany:7 (to end), afternotok:prep (to fail)
+/* spec_after.h - entries of `after`: 7 or prep (must succeed), afterany:7 (must end), afternotok:prep (must fail)
  *
  * Pure: no clock, no I/O.
  */
@@ -17,7 +17,7 @@ enum spec_after spec_after_parse(const char **job, const char *text);
 /* "afterany", ... */
 const char *spec_after_name(enum spec_after kind);
 
-/* Is it met by a job that is done? */
+/* Does a job that is done satisfy it? */
 bool spec_after_met(enum spec_after kind, bool succeeded);
 
 #endif

@@ -8,8 +8,8 @@
 
 struct spec_diagnostics;
 
-/* Reports mistakes. `resolve`: paths become absolute, from the workdir of the spec, and must exist if the job runs on
- * this machine; otherwise they must be absolute. After spec_paths.h. */
+/* Reports mistakes. `resolve`: paths become absolute, relative to the spec's workdir, and must exist if the job runs
+ * on this machine; otherwise they must already be absolute. Call after spec_paths.h. */
 void spec_image_check(json_t *spec, bool resolve, struct spec_diagnostics *diagnostics);
 
 #endif

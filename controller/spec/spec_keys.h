@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spec_keys.h - the keys at which two canonical specs differ
+/* spec_keys.h - the keys whose values differ between two canonical specs
  *
  * Pure: no clock, no I/O.
  */

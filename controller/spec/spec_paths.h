@@ -16,8 +16,8 @@ int spec_path_absolute(char *out, size_t size, const char *base, const char *pat
  * suppressed; paths that are suppressed already, or depend on one, are skipped. */
 void spec_paths_resolve(json_t *spec, const char *base, struct spec_diagnostics *diagnostics);
 
-/* The same for a canonical spec: reports each path that is not absolute, or not as spec_path_absolute() writes it.
- * Looks for no file. */
+/* The same for a canonical spec: reports each path that is not absolute, or not in the form of spec_path_absolute().
+ * Checks no files. */
 void spec_paths_check_absolute(const json_t *spec, struct spec_diagnostics *diagnostics);
 
 #endif

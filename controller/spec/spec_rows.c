@@ -69,12 +69,12 @@ static const struct spec_field fields[] = {
      .help = "latest, none, or a checkpoint's path"},
     {.path = "retry", .type = FIELD_MAP, .help = "what happens after a failure"},
     {.path = "retry.max", .type = FIELD_INT, .auto_ok = true, .min = 0, .max = 100000, .def = AUTO,
-     .help = "restarts without progress before the job ends; auto = 10, and none of a command that fails within 2 min "
+     .help = "restarts without progress before the job ends; auto = 10, and none for a command that fails within 2 min "
              "without a sign of training"},
     {.path = "retry.backoff", .type = FIELD_RANGE, .min = 0, .max = 86400, .def = "[5.0,300.0]",
      .help = "pause before the second and later restarts without progress"},
     {.path = "retry.no_progress", .type = FIELD_INT, .min = 1, .max = 100000, .def = "3",
-     .help = "equal failures in a row without progress before the job ends with exit code 93"},
+     .help = "identical failures in a row without progress before the job ends with exit code 93"},
     {.path = "retry.same_line", .type = FIELD_INT, .min = 0, .max = 100000, .def = "2",
      .help = "the same for one exception at one line of a script before its first step; 0 = as no_progress"},
     {.path = "retry.same_line_within", .type = FIELD_DURATION, .min = 0, .max = 31536000, .def = "60.0",
@@ -92,12 +92,12 @@ static const struct spec_field fields[] = {
     {.path = "max_duration", .type = FIELD_DURATION, .min = 1, .max = 31536000, .def = "null",
      .help = "time after which the job is stopped"},
     {.path = "array", .type = FIELD_STRING,
-     .help = "one job per index, which it has as JOBCTL_ARRAY_INDEX: 0-99%8 (at most 8 at once), 0-15:4, 1,3,7; "
-             "beside sweep: only these points"},
+     .help = "one job per index, passed as JOBCTL_ARRAY_INDEX: 0-99%8 (at most 8 at once), 0-15:4, 1,3,7; "
+             "with sweep: only these points"},
     {.path = "sweep", .type = FIELD_STRING_MAP,
      .help = "one job per point: a grid, {train.optimizer.lr: [1.0e-4, 3.0e-4], train.seed: 1-4}, or a list of points"},
     {.path = "max_parallel", .type = FIELD_INT, .min = 1, .max = 10000,
-     .help = "members of a sweep or an array that are started and not done; if left out, as many as fit "
+     .help = "maximum members of a sweep or array that are started and not done; default: as many as fit "
              "(slurm: 64)"},
     {.path = "hosts", .type = FIELD_STRINGS,
      .help = "for launch: ssh: names as in ~/.ssh/config, or groups of config.yaml; the first "
@@ -136,11 +136,11 @@ static const struct spec_field fields[] = {
     {.path = "stop_signal", .type = FIELD_ENUM, .choices = "SIGTERM|SIGINT|SIGUSR1|SIGUSR2|SIGHUP|SIGQUIT",
      .help = "signal that asks a `run:` job to end; SIGTERM if left out"},
     {.path = "stop_to", .type = FIELD_ENUM, .choices = "main|session",
-     .help = "who gets it at first: main (also if left out), the programs below the shell, or session, all processes"},
+     .help = "who gets it first: main (default), the programs below the shell, or session, all processes"},
     {.path = "checkpoint_signal", .type = FIELD_ENUM, .choices = "SIGINT|SIGUSR1|SIGUSR2|SIGHUP|SIGQUIT",
      .help = "signal on which a `run:` job writes a checkpoint, for jobctl checkpoint"},
     {.path = "progress", .type = FIELD_STRING,
-     .help = "how step, loss and speed are read from the output of a `run:` job: auto (also if left out), off, or a "
+     .help = "how step, loss and speed are read from the output of a `run:` job: auto (default), off, or a "
              "pattern such as \"it {step}/{steps} loss={loss}\""},
     {.path = "hang", .type = FIELD_MAP, .help = "time limits; if a rank exceeds one, all ranks "
                                                 "restart"},
@@ -153,15 +153,15 @@ static const struct spec_field fields[] = {
      .help = "limit for no sign of life from any rank; auto = 4 times the longest quiet time, at "
              "least 1m (first hour: 10m; train: none)"},
     {.path = "snapshot", .type = FIELD_BOOL,
-     .help = "true: the job runs in a copy of the workdir as it was at the submit; false: in the workdir itself; if left "
-             "out, true on SSH hosts that do not share the workdir"},
+     .help = "true: the job runs in a copy of the workdir as it was when submitted; false: in the workdir itself; if "
+             "left out, true on SSH hosts that do not share the workdir"},
     {.path = "notify", .type = FIELD_MAP, .def = "null",
-     .help = "who gets messages about this job (docs/MONITORING.md); null = every target of config.yaml, as it "
-             "says there"},
+     .help = "who gets messages about this job (docs/MONITORING.md); null = every target in config.yaml, with "
+             "its own settings"},
     {.path = "notify.on", .type = FIELD_STRINGS,
-     .help = "of done, failed, recovering, hung and budget; what each target of config.yaml says if left out"},
+     .help = "some of done, failed, recovering, hung and budget; default: each target's list in config.yaml"},
     {.path = "notify.to", .type = FIELD_STRINGS,
-     .help = "names of targets of config.yaml, [] for nobody; all of them if left out"},
+     .help = "names of targets in config.yaml, [] for nobody; default: all"},
     {.path = NULL},
 };
 

@@ -11,7 +11,7 @@ struct yaml_node;
  * On failure the tree is unchanged. */
 int spec_set(struct yaml_doc *doc, struct yaml_node *root, const char *assignment, struct err *err);
 
-/* The same for a value that does not come from --set: `origin` says from where. */
+/* The same for a value that does not come from --set: `origin` is its source. */
 int spec_set_as(struct yaml_doc *doc, struct yaml_node *root, const char *assignment, const char *origin,
                 struct err *err);
 

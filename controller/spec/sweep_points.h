@@ -23,17 +23,17 @@ struct err;
 /* The most keys of a point, and what a member's name adds to its sweep's: "[99999]". */
 enum { SWEEP_KEYS_MAX = 16, SWEEP_NAME_MORE = 7 };
 
-/* Does the canonical spec stand for several members? */
+/* Does the canonical spec describe several members? */
 bool sweep_points_is(const json_t *spec);
 
-/* Of `sweep` alone, without `array`; 0: no such key. */
+/* For `sweep` alone, without `array`; 0: no such key. */
 int sweep_points_count(const json_t *spec);
 
-/* Do both forms together make sense? -1: *err begins with the key, as in "array: ..." (ERR_USAGE). True as well of
- * a spec without these keys. */
+/* Are both keys consistent? -1: *err begins with the key, as in "array: ..." (ERR_USAGE). True for a spec without
+ * these keys. */
 int sweep_points_check(const json_t *spec, struct err *err);
 
-/* The indices of its members, in *list. The spec has passed the check. */
+/* The indices of its members, in *list. The spec must have passed the check. */
 int sweep_points_indices(struct index_list *list, const json_t *spec, struct err *err);
 
 /* {path: value} of a point, a new object; empty for an array. NULL: no memory, or no such point. */
@@ -43,7 +43,7 @@ json_t *sweep_points_at(const json_t *spec, int index);
  * env. A new object, or NULL: no memory. */
 json_t *sweep_points_member(const json_t *spec, int index);
 
-/* The value at "a.b.c" of a map of maps, or NULL. */
+/* The value at "a.b.c" in a map of maps, or NULL. */
 json_t *sweep_points_value(const json_t *map, const char *path);
 
 #endif

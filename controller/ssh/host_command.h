@@ -18,17 +18,17 @@ int host_command_run(ssh_session s, const char *command, char *out, size_t out_s
 int host_command_pass(ssh_session s, const char *host, const char *command, const char *ready,
                       bool *began, char *wrong, size_t wrong_size, int *status, struct err *err);
 
-/* Does the exit status of jobctl-agent say that it cannot make its files there, and a retry does not help? */
+/* Does jobctl-agent's exit status mean that it cannot create its files there, so that a retry does not help? */
 bool host_command_lacks_home(int status);
 
 /* A conversation with a command: lines and bytes in turn. */
 struct host_talk {
     ssh_channel channel;
     const char *host;
-    char        noise[100]; /* the first line that the login printed before */
+    char        noise[100]; /* the first line that the login itself printed */
 };
 
-/* *began: it has printed the line `ready`; false: it ended before that. */
+/* *began: the command has printed the line `ready`; false: it ended before that. */
 int host_talk_open(struct host_talk *t, ssh_session s, const char *host, const char *command, const char *ready,
                    bool *began, struct err *err);
 int host_talk_send(struct host_talk *t, const char *bytes, size_t size, struct err *err);

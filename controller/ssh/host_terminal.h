@@ -9,12 +9,12 @@
 /* Are stdin and stdout a terminal? */
 bool host_terminal_wanted(void);
 
-/* Before the command of the channel is started; from then until host_terminal_close() the user's terminal passes keys
- * on unchanged. */
+/* Call before the command of the channel starts; until host_terminal_close(), the user's terminal passes keys on
+ * unchanged. */
 void host_terminal_open(ssh_channel c);
 void host_terminal_close(void);
 
-/* Passes on a new size of the window, if it has changed. */
+/* Passes on a new window size, if it has changed. */
 void host_terminal_resize(ssh_channel c);
 
 #endif

@@ -113,7 +113,7 @@ static enum login_name known_to_resolver(const char *host, const char *name, cha
         return LOGIN_NAME_KNOWN;
     const bool same = strcmp(host, name) == 0, none = rc == EAI_NONAME || rc == EAI_NODATA;
     snprintf(text, size, "%s%s%s%s: %s", host, same ? "" : " (", same ? "" : name, same ? "" : ")",
-             none ? "this machine knows no host of this name" : gai_strerror(rc));
+             none ? "host not found" : gai_strerror(rc));
     return none ? LOGIN_NAME_UNKNOWN : LOGIN_NAME_UNSURE;
 }
 

@@ -22,13 +22,13 @@ enum { LOGIN_CONNECT_S = 10, LOGIN_STEP_S = 30, LOGIN_EXIT_UNREACHED = 5, LOGIN_
 /* The caller calls ssh_disconnect() and ssh_free(); NULL on failure. */
 ssh_session login_open(const char *host, struct err *err);
 
-/* What the resolver knows of a host: UNKNOWN: the resolver has no such name; JUMP: the jump host resolves the name;
- * UNSURE: it does not answer. text: "" for KNOWN. Opens no connection. */
+/* What the resolver knows about a host. UNKNOWN: no such name; JUMP: the jump host resolves the name; UNSURE: the
+ * resolver does not answer. text: "" for KNOWN. Opens no connection. */
 enum login_name { LOGIN_NAME_KNOWN, LOGIN_NAME_UNKNOWN, LOGIN_NAME_JUMP, LOGIN_NAME_UNSURE };
 enum login_name login_look_up(const char *host, char *text, size_t size);
 
-/* Sets a time limit of LOGIN_STEP_S for the next step: then the process exits with a message and 5, after the login 4;
- * 0: no limit. libssh has no timeout for most operations. */
+/* Sets a time limit of LOGIN_STEP_S for the next step, after which the process exits with a message and code 5 (4
+ * after the login); 0: no limit. libssh has no timeout for most operations. */
 void login_deadline(const char *host, unsigned seconds);
 
 #endif

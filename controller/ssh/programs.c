@@ -132,7 +132,7 @@ static void look_why(char *out, size_t size, sftp_session sftp, const char *path
     const double room = v ? (double)v->f_bavail * (double)v->f_frsize : 0;
     out[0] = '\0';
     if (link)
-        snprintf(out, size, "it is a link to nothing");
+        snprintf(out, size, "it is a dangling link");
     else if (v && (v->f_flag & SSH_FXE_STATVFS_ST_RDONLY))
         snprintf(out, size, "its file system is read-only");
     else if (v && (room < (double)bytes || (v->f_files > 0 && v->f_favail == 0)))
@@ -145,7 +145,7 @@ static void look_why(char *out, size_t size, sftp_session sftp, const char *path
 
 static int set_unusable(struct err *err, const char *host, const char *path, const char *why)
 {
-    return err_set(err, ERR_USAGE, "%s cannot take jobctl's programs: %.200s: %s; mend that, or set XDG_CACHE_HOME for "
+    return err_set(err, ERR_USAGE, "%s cannot take jobctl's programs: %.200s: %s; fix that, or set XDG_CACHE_HOME for "
                    "logins there to a directory that programs may be in", host, path, why);
 }
 

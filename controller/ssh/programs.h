@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* programs.h - copies the programs that a host needs, once per version
  *
- * On the host they are in ${XDG_CACHE_HOME:-~/.cache}/jobctl/DIGEST/{bin,lib}, where DIGEST is
- * that of all their bytes: each version has its own directory, so a running agent keeps its
- * files. Files are copied into DIGEST.part, continuing an earlier try, and verified there; then
- * the directory is renamed.
+ * On the host they are in ${XDG_CACHE_HOME:-~/.cache}/jobctl/DIGEST/{bin,lib}, where DIGEST covers all their bytes:
+ * each version has its own directory, so a running agent keeps its files. Files are copied into DIGEST.part, continuing
+ * an earlier try, and verified there; then the directory is renamed.
  */
 #ifndef CONTROLLER_SSH_PROGRAMS_H
 #define CONTROLLER_SSH_PROGRAMS_H
@@ -32,7 +31,7 @@ struct programs {
     char digest[FILE_DIGEST];
 };
 
-/* The programs installed beside this one. */
+/* The programs installed next to this one. */
 int programs_find(struct programs *p, struct err *err);
 
 /* `cache`: the absolute directory on the host. ERR_USAGE: the host cannot run the programs. */

@@ -110,7 +110,7 @@ int submitter_parse(json_t **spec, const char *text, const char *file, const cha
         return -1;
     *spec = json_incref(json_object_get(answer, "spec"));
     json_decref(answer);
-    return *spec ? 0 : err_set(err, ERR_SYSTEM, "cannot understand the answer of %s", far_host_name());
+    return *spec ? 0 : err_set(err, ERR_SYSTEM, "cannot understand the answer from %s", far_host_name());
 }
 
 static int ask_of_spec(json_t **answer, const char *what, struct call *call, const json_t *request, const json_t *spec)

@@ -41,10 +41,10 @@ cp -a backup/. "$JOBCTL_HOME/"
 jobctl hold --off 1
 code 1 jobctl wait 1 --timeout 60
 jobctl why 1 | tr -s ' \n' ' ' >why
-has "$JOBCTL_HOME/jobs/1 is that of another job (fresh)" why
+has "$JOBCTL_HOME/jobs/1 belongs to another job (fresh)" why
 code 1 jobctl wait 2 --timeout 60
 jobctl why 2 | tr -s ' \n' ' ' >why
-has "is that of another job (alive)" why
+has "belongs to another job (alive)" why
 has "$JOBCTL_HOME/jobs/2/1 holds an attempt of another job, whose agent runs, and was not changed" state/daemon.log
 for pid in $agents; do
     alive "$pid"

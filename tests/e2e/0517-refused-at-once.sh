@@ -73,15 +73,15 @@ if [ -x "$BIN/jobctl-ssh" ]; then
     # Without a resolver nothing can be said of a name.
     if jobctl-ssh resolve nowhere.invalid | grep '"unknown":true'; then
         code 2 jobctl submit hosts.yaml
-        has "hosts.yaml:2:8: hosts: nowhere.invalid: this machine knows no host of this name; correct" err
+        has "hosts.yaml:2:8: hosts: nowhere.invalid: host not found; correct" err
         code 2 jobctl plan hosts.yaml
-        has "hosts.yaml:2:8: hosts: nowhere.invalid: this machine knows no host of this name; correct" err
+        has "hosts.yaml:2:8: hosts: nowhere.invalid: host not found; correct" err
         # A first attempt, too, if the name goes before it begins.
         id=$(jobctl submit --hold -q hosts.yaml --set 'hosts=[near]')
         sed -i 's/127.0.0.1/nowhere.invalid/' .ssh/config
         jobctl hold --off "$id"
         code 1 jobctl wait "$id" --timeout 60
-        says "near (nowhere.invalid): this machine knows no host of this name; not retried" jobctl why "$id" --json
+        says "near (nowhere.invalid): host not found; not retried" jobctl why "$id" --json
         sed -i '2s/nowhere.invalid/127.0.0.1/' .ssh/config
     fi
     code 0 jobctl submit --dry-run -q hosts.yaml --set 'hosts=[near, far]'

@@ -31,7 +31,7 @@ told ro 'its file system is read-only'
 told noexec 'its file system permits no programs'
 told full 'its file system is full: [0-9.]* MiB are needed, '
 told denied 'permission denied'
-told link 'it is a link to nothing'
+told link 'it is a dangling link'
 [ "$(grep -c 'next attempt now' out)" = 5 ]
 has 'placed on good; excluded: ro (ro cannot take' out
 [ "$(df --output=used full | tail -n 1)" -lt 500 ]

@@ -28,8 +28,8 @@ commit=$(add me/tiny tiny)
 faults "\"token\":\"$HF_TOKEN\""
 
 code 0 jobctl submit --dry-run job.yaml --set train.model.weights=hf://me/tiny
-has 'note: HF_ENDPOINT is set here and not on the hosts, which have an environment of their own: name it in env' err
-has 'note: HF_TOKEN is set here and not on the hosts, which have an environment of their own: name it in secrets' err
+has 'note: HF_ENDPOINT is set here but not on the hosts, which have their own environment: list it in env' err
+has 'note: HF_TOKEN is set here but not on the hosts, which have their own environment: list it in secrets' err
 printf '%s\n' "env: {HF_ENDPOINT: '$HF_ENDPOINT', no_proxy: 127.0.0.1}" 'secrets: [HF_TOKEN]' >>job.yaml
 code 0 jobctl submit -q job.yaml --set train.model.weights=hf://me/tiny --set "checkpoint.dir=$WORK/of-hub"
 lacks 'is set here' err

@@ -80,4 +80,4 @@ rm marks
 code 0 jobctl submit sweep.yaml -q --set array=0-2
 code 0 jobctl wait "$(cat out)" --timeout 60
 [ "$(sort -n marks | tr '\n' ' ')" = "1 2 3 " ]
-says 'its members become jobs of their own' cat "$JOBCTL_HOME/daemon.log" >/dev/null
+says 'its members become separate jobs' cat "$JOBCTL_HOME/daemon.log" >/dev/null

@@ -24,7 +24,7 @@ job=$(array)
 
 # One that waits is taken from the queue: it comes back, but not beside the array.
 scancel "${job}_4"
-wait_for "member 4 is lost and waits for a place" says "waits for a place in Slurm: max_parallel is 2 in sweep 1" jobctl why 1_4 --json
+wait_for "member 4 is lost and waits for a place" says "waiting for a place in Slurm: max_parallel is 2 in sweep 1" jobctl why 1_4 --json
 [ "$(in_slurm)" = 2 ]
 
 # One is requeued by an administrator, the other cancelled: their places go to the next two.

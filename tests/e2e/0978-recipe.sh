@@ -73,7 +73,7 @@ sed -i '/use_pe/d' configs/theirs.yaml # without use_pe, pe_interpolation has no
 code 0 jobctl submit --dry-run job.yaml
 sed -i 's/CAMEWrapper/CAME8BitWrapper/; /pe_interp/d' configs/theirs.yaml
 code 2 jobctl plan job.yaml
-has 'job.yaml:2:11: train.config: configs/theirs.yaml:28: train.optimizer.type: state of 8 bits is not supported' err
+has 'job.yaml:2:11: train.config: configs/theirs.yaml:28: train.optimizer.type: 8-bit state is not supported' err
 lacks 'betas' err
 rm configs/theirs.yaml
 code 2 jobctl plan job.yaml

@@ -177,7 +177,7 @@ static void test_other_version(void **state)
     static const struct { const char *answer, *text; } others[] = {
         {"200 OK\n{\"schema\":2,\"version\":\"9.9\",\"pid\":77}", "version 9.9"},
         {"200 OK\n{\"schema\":1,\"version\":\"9.9\",\"pid\":77}", "version 9.9"},
-        {"200 OK\n{\"schema\":1,\"version\":\"" JOBCTL_VERSION "\",\"pid\":77}", "answers in schema 1"},
+        {"200 OK\n{\"schema\":1,\"version\":\"" JOBCTL_VERSION "\",\"pid\":77}", "uses schema 1"},
     };
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         struct script s = {.count = 1, .answers = {others[i].answer}};

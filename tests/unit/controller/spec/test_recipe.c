@@ -179,7 +179,7 @@ static void others_are_refused_by_name(void **state)
     struct theirs t = table[0];
     (void)state;
     t.optimizer = "CAME8BitWrapper";
-    refused(&t, "", "train.optimizer.type: state of 8 bits is not supported");
+    refused(&t, "", "train.optimizer.type: 8-bit state is not supported");
     t = table[0];
     t.model = "SanaMS_600M_P1_D28, pe_interpolation: 1.0, cfg_embed: true";
     refused(&t, "", "model.cfg_embed: \"true\" is not supported: it would be the guidance embedding of Sana-Sprint; the "
