@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# One job from submit to the end, seen through every command that looks.
+# One job from submit to end, checked with every command that shows jobs.
 cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
 

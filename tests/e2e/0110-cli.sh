@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The command line: wrong calls, JSON, pipes, colour, ids, and every order that a job can be given.
+# The command line: wrong calls, JSON, pipes, colour, ids, and every command that changes a job.
 cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The manual pages: one per command, program and file, in clean man(7), with every option and every key.
+# The manual pages: one per command, program and file, in valid man(7), with every option and every key.
 cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # alone: it calls make, which may link programs anew
-# make install: what it installs runs from anywhere, also in a path with spaces; make uninstall leaves nothing.
+# make install: the installed files run from anywhere, also from a path with spaces; make uninstall leaves nothing.
 cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What the build does where a library is missing: one that it needs is named, without libwebp it goes on and says so.
+# The build with a library missing: a required one is named in an error; without libwebp the build continues and reports
+# it.
 . "$TOP/tests/e2e/expect.sh"
 cd "$TOP"
 cc=${CC:-cc}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Wrong specs through the command line and through the API; docs/SPEC.md lists the keys there are.
+# Wrong specs through the command line and the API; docs/SPEC.md lists the existing keys.
 cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
 

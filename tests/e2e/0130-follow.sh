@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Looking on: it survives the death of rank and daemon, Ctrl-C leaves the job alone, and a daemon
-# that cannot start says why.
+# Following a job survives the death of rank and daemon, Ctrl-C leaves the job running, and a daemon that cannot start
+# reports why.
 cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
 until_has() { wait_for "'$1' in $2" says "$1" cat "$2"; }

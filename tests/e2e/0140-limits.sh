@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What a payload may do to us: a setup that fails or hangs, much output, ranks that will not die,
-# children that hide, a plan that must leave nothing behind.
+# Badly behaved payloads: a setup that fails or hangs, much output, ranks that ignore signals, children that hide, a
+# plan that must leave nothing behind.
 cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A script of more bytes than the kernel takes in an argument runs from a file: its end is reached, the lines of
-# its errors are right, on each of two nodes. An environment that is too large is named.
+# A script too long for an argument runs from a file: its end is reached, and its error messages have the right lines,
+# on each of two nodes. An environment that is too large is named.
 cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Where state lives: relative, deep, full of odd characters, not ours, not writable, not a store.
+# State directories: relative, deep, with odd characters, of another user, not writable, not a store.
 cd "$WORK"
 top=$JOBCTL_HOME
 . "$TOP/tests/e2e/expect.sh"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # A home on a file system that machines share (NFS, Lustre): a rollback journal instead of WAL, one daemon for all
-# machines, and where there are no locks a sentence that names JOBCTL_HOME. The file system is played by a preload.
+# machines, and without locks an error that names JOBCTL_HOME. A preload simulates the file system.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 ${CC:-cc} -D_GNU_SOURCE -shared -fPIC -o locks.so "$TOP/tests/fake/locks.c" -ldl

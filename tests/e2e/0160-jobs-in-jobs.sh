@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A job that submits the next one: it finds the same daemon, and the daemon that it has to start
-# because the old one died outlives it, with every job that this daemon starts.
+# A job that submits the next job finds the same daemon. If it has to start a daemon because the old one died, that
+# daemon outlives it, with every job that the daemon starts.
 cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
 cat >next.yaml <<'YAML'

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The daemon is killed after every single event of a job's life: between the commit of the event and
-# its effect.  The next command starts a daemon that finds the agent again; the end is the same each
-# time, nothing is lost and nothing runs twice.
+# The daemon is killed after every event of a job's life, between the commit of the event and its effect. The next
+# command starts a daemon that finds the agent again; the result is the same each time, nothing is lost and nothing runs
+# twice.
 . "$TOP/tests/e2e/wait.sh"
 cd "$WORK"
 cat >life.yaml <<'YAML'

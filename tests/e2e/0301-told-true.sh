@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What status, show and why say of a job that lost ranks or its agent: steps made again are no gain, the step at which
-# it ended is that of its last ranks, and an incident report belongs to the failure that it was written for.
+# status, show and why of a job that lost ranks or its agent: repeated steps do not count as progress, the last step is
+# that of the last ranks, and an incident report belongs to its failure.
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/events.sh"
 cd "$WORK"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sections 3 and 5 of docs/FAILURES.md, with the options that are written there: a checkpoint of 7 ranks continues on 6,
-# and a truncated one is replaced by the one before it. What another job wrote must be named.
+# Sections 3 and 5 of docs/FAILURES.md, with the options written there: a checkpoint of 7 ranks continues on 6, and a
+# truncated one is replaced by the previous one. Another job's checkpoint must be named.
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/events.sh"
 cd "$WORK"

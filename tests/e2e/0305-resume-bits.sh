@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Forty steps straight end with the same bits as seventeen, kill -9, and the rest; also when the
-# newest checkpoint is damaged, or the run was stopped by SIGTERM.
+# Forty steps without a break give the same bits as seventeen, kill -9 and the rest; also if the newest checkpoint is
+# damaged, or the run was stopped by SIGTERM.
 spec() { # DIR: checkpoints every 5 steps
     cat <<JSON
 {"schema":1,"train":{"model":{"preset":"tiny"},"data":{"path":"$TOP/templates/data/tango-icons",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# A checkpoint is written while steps go on, on a disk that is made slow: steps come in between, alone and
-# with several ranks, and the bits are those of a run on a fast disk.  Killed meanwhile: nothing half
-# is there, and the rest has the same bits, losses and samples.  What fails meanwhile ends the run with the
-# same codes as ever; a stop waits; without memory to go on in steps stand still, and it is said why.
+# Training continues while a checkpoint is written to a slow disk, with one rank and with several, and gives the same
+# bits as on a fast disk. If the run is killed during the write, no partial checkpoint remains, and the resumed run has
+# the same bits, losses and samples. A failed write ends the run with the usual exit codes; a stop waits for the write;
+# without memory to continue, training pauses and reports why.
 . "$TOP/tests/e2e/wait.sh"
 ${CC:-cc} -D_GNU_SOURCE -shared -fPIC -o "$WORK/disk.so" "$TOP/tests/fake/disk.c" -ldl
 past15='"ev":"step","step":\(1[6-9]\|2[0-9]\),' # not every step is told

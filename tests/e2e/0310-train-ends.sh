@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# However a run ends, its exit code and its last progress line say the same.
+# However a run ends, its exit code and its last progress line agree.
 data=$TOP/templates/data/tango-icons
 spec() { # NAME TRAIN-MEMBERS...: a spec of four small steps with changes
     cat >"$WORK/$1.json" <<JSON

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What a run can begin with and be told: precomputed features, another run's weights, a command to
-# write a checkpoint; and a checkpoint that draws after its data is gone.
+# Inputs of a run: precomputed features, another run's weights, a command to write a checkpoint; and a checkpoint that
+# draws after its data is gone.
 cd "$WORK"
 cp -r "$TOP/templates/data/tango-icons" data
 spec() { # NAME DATA-MEMBERS TOP-MEMBERS

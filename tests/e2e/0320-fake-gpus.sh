@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Facts and plans on machines with GPUs, shown by a stand-in for NVML: one A100 and two ranks, the
-# same GPU listed twice, one that has fallen off the bus, slices, a driver that fails.
+# Facts and plans on machines with GPUs, simulated by a stand-in for NVML: one A100 and two ranks, the same GPU listed
+# twice, a GPU that has fallen off the bus, MIG slices, a driver that fails.
 lib=$WORK/lib
 mkdir "$lib"
 ${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o "$lib/libnvidia-ml.so.1" "$TOP/tests/fake/nvml.c"

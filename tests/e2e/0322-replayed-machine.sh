@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A whole machine is replayed: NVML from a scenario, /proc and /sys from a directory. Its facts are
-# found although this machine is nothing like it: links, health, processes, network, limits, kind.
+# A whole machine is replayed: NVML from a scenario, /proc and /sys from a directory. Its facts are found although this
+# machine is different: links, health, processes, network, limits, kind.
 lib=$WORK/lib
 export JOBCTL_SYSROOT=$WORK/root FAKE_NVML=$WORK/gpus LD_LIBRARY_PATH=$WORK/lib
 mkdir "$lib"

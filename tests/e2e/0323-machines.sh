@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Every machine of tests/facts is replayed - NVML from its scenario, /proc and /sys from its files - and
-# the facts found are those that the plans are tested with (tests/unit/agent/plan/test_facts.c).
-# FACTS_WRITE=1 writes tests/facts/*.json anew.
+# Every machine of tests/facts is replayed (NVML from its scenario, /proc and /sys from its files), and the facts found
+# are those that the plans are tested with (tests/unit/agent/plan/test_facts.c). FACTS_WRITE=1 regenerates
+# tests/facts/*.json.
 mkdir "$WORK/lib" "$WORK/found"
 ${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o "$WORK/lib/libnvidia-ml.so.1" "$TOP/tests/fake/nvml.c"
 

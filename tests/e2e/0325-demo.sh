@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # alone: the demo has a time to keep
-# The demo: what it promises is there, and what was drawn is what was shown (85 %, 22 dB).
+# The demo: its output is complete, and the drawn pictures resemble the training pictures (85 %, 22 dB).
 cd "$WORK"
 LC_ALL=C.UTF-8 "$TOP/deploy/demo.sh" "$BIN" >out 2>err || { cat out err; exit 1; }
 cat out

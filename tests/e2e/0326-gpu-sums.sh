@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Two ranks add up on two GPUs before a job does, with the stand-in of NCCL on CUDA that runs on the CPU:
-# right, wrong, never. What helps is set for the job, with its reason; the outcome is known from then on, and
-# `jobctl doctor` tries again.
+# The self-test of sums on two GPUs before a job, with the stand-in for NCCL and CUDA on the CPU: right, wrong, hanging.
+# The setting that helps is used for the job, with its reason; the result is cached, and `jobctl doctor` tests again.
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/gpus.sh"
 ${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnccl.so.2 "$TOP/tests/fake/nccl.c" -lpthread

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# jobctl doctor on a healthy machine and on a sick one, both replayed: rows with what was seen and what to
-# do, an exit code, JSON; with a spec its plan, its data and the room that it needs. No daemon is started.
-# What is wrong just before an attempt is an event of the job.
+# jobctl doctor on a healthy and a faulty machine, both replayed: rows with finding and remedy, exit code, JSON; with a
+# spec also its plan, its data and the space it needs. No daemon is started. Problems found just before an attempt are
+# an event of the job.
 . "$TOP/tests/e2e/expect.sh"
 mkdir "$WORK/lib"
 ${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o "$WORK/lib/libnvidia-ml.so.1" "$TOP/tests/fake/nvml.c"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# The batch system will end this node's share in about a minute: a checkpoint is written before, and ranks
-# find the moment in JOBCTL_DEADLINE. The agent is killed, the next attempt finds another environment:
-# jobctl show tells each attempt's plan and what changed.
+# The batch system will end this node's share in about a minute: a checkpoint is written before that, and ranks find the
+# time in JOBCTL_DEADLINE. The agent is killed, and the next attempt has another environment: jobctl show prints each
+# attempt's plan and what changed.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 export SLURM_JOB_ID=5 SLURM_JOB_END_TIME=$(($(date +%s) + 64)) NCCL_P2P_LEVEL=NVL

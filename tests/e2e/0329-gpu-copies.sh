@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Two GPUs that may copy to each other, says NVML: it is tried, with CUDA that runs on the CPU. Copies that
-# arrive as they were sent, copies that do not, copies that hang: doctor tells, and a job of two ranks is
-# kept from them.
+# Two GPUs that may copy to each other, according to NVML: the copies are tested, with CUDA on the CPU. Correct copies,
+# wrong copies, hanging copies: doctor reports them, and a job of two ranks avoids them.
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/gpus.sh"
 cat >gpus <<'END'

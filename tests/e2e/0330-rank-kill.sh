@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# The embedded engine is killed with -9 in the middle: the agent has it back at the next step, from memory: no
-# step that was told of is lost; a checkpoint is written on request; cancel saves and leaves no process behind.
-# How long it took is printed; tests/bench/restart.sh measures it.
+# The engine is killed with -9 during training: the agent restarts it at the next step, from memory, and no reported
+# step is lost; a checkpoint is written on request; cancel saves and leaves no process behind. The recovery time is
+# printed; tests/bench/restart.sh measures it.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Every second of every rank is in one bucket of its goodput: queued and held, started, trained, killed,
-# made again; the buckets sum to ranks x time, in the API and in the store, and a restart of the daemon
-# changes nothing.
+# Every second of every rank is in one goodput bucket: queued, held, starting, training, killed, repeated. The buckets
+# sum to ranks x time, in the API and in the store, and a restart of the daemon changes nothing.
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/events.sh"
 cat >"$WORK/icons.yaml" <<YAML

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# cancel --now ends a job whose agent does not answer, because it was stopped or hangs: the daemon kills the agent and its
-# ranks. cancel alone waits, and an agent that answers is left to its work.
+# cancel --now ends a job whose agent does not answer, because it is stopped or hangs: the daemon kills the agent and
+# its ranks. cancel alone waits, and does not interfere with an agent that answers.
 . "$TOP/tests/e2e/expect.sh"
 printf 'name: %s\nresources: {gpus: 0}\nrun: |\n  echo $$ >%s/first.pid\n  exec sleep 600\n' first "$WORK" >"$WORK/first.yaml"
 sed 's/first/second/g' "$WORK/first.yaml" >"$WORK/second.yaml"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The agent is killed with -9, once under a daemon and once while there is none: its attempt is
-# proven over, what it had left running is ended, and a new attempt finishes the job.
+# The agent is killed with -9, once under a daemon and once without one: its attempt is proven to be over, the processes
+# it left are ended, and a new attempt finishes the job.
 . "$TOP/tests/e2e/wait.sh"
 cd "$WORK"
 cat >job.yaml <<'YAML'

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The agent is killed with -9 while children of its rank hide: without our environment, in sessions of their own,
-# forked twice, deaf to SIGTERM. Its guardian ends all of them before the next attempt begins, also without a daemon.
+# The agent is killed with -9 while children of its rank hide: without our environment, in new sessions, forked twice,
+# ignoring SIGTERM. Its guardian ends all of them before the next attempt starts, even without a daemon.
 . "$TOP/tests/e2e/wait.sh"
 cd "$WORK"
 cat >hide.sh <<'SH'

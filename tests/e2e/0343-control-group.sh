@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Agent and guardian are both killed with -9 while children of a rank hide: no mark, no parent of ours. Where a cgroup
-# (v2) can be made, its members are found: by the daemon, or by `jobctl-agent cleanup`. None is left afterwards.
+# Agent and guardian are both killed with -9 while children of a rank hide, without a mark or a known parent. Where a
+# cgroup (v2) can be created, its members are found, by the daemon or by `jobctl-agent cleanup`, and none is left.
 [ -n "${MOUNTED-}" ] || {
     mkdir "$WORK/cgroup"
     unshare -m sh -c 'mount -t cgroup2 none "$1" && mkdir "$1/jobctl-test.$$" && rmdir "$1/jobctl-test.$$"' - "$WORK/cgroup" ||

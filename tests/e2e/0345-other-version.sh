@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# An agent of another protocol version trains on: status and why say how to control it, the log says so once, it is
-# neither asked again and again nor replaced; a daemon of its version adopts it, and its spool is read when it has ended.
-# The agent is ours behind a relay that changes the version in what it says: what else another version does is not imitated.
+# An agent with another protocol version keeps training: status and why explain how to control it, the log reports it
+# once, and it is neither contacted repeatedly nor replaced; a daemon of its version adopts it, and its spool is read
+# after it has ended. The agent is ours behind a relay that changes the version in its messages; other differences are
+# not simulated.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 log=$JOBCTL_HOME/daemon.log

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Jobs of one home that name one checkpoint.dir: the second waits without a slot and says for whom, also through a
-# link, after a restart of the daemon and while the first is between two attempts; other jobs pass it.
+# Jobs of one home that name the same checkpoint.dir: the second waits without holding a slot and names the first, also
+# through a link, after a restart of the daemon and while the first is between two attempts; other jobs overtake it.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 mkdir shared

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Two homes and one checkpoint.dir: the second job waits for the first by its name; of a holder that was killed it takes
-# the directory at once; of one that is frozen after a silence, and that one writes nothing there when it thaws.
+# Two homes and one checkpoint.dir: the second job waits for the first by name; it takes the directory from a killed
+# holder at once, and from a frozen one after a silence; the frozen holder writes nothing there when it resumes.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 export JOBCTL_LEASE_MS=2000

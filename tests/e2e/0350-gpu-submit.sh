@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# More ranks or GPUs than the machine has are refused at submit, in the words that name the fix; two
-# jobs never share a GPU. The GPUs are those of a stand-in for NVML.
+# More ranks or GPUs than the machine has are refused at submit, with a message that names the fix; two jobs never share
+# a GPU. A stand-in for NVML provides the GPUs.
 . "$TOP/tests/e2e/wait.sh"
 cd "$WORK"
 lib=$WORK/lib

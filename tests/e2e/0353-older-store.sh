@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # A restored older store whose ids name other jobs than the directories: the agent of such a job is neither adopted nor
-# signalled, its directory stays as it is, and each row says so.
+# signalled, its directory is unchanged, and each row reports it.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 store=$JOBCTL_HOME/jobs.db

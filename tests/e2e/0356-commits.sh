@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# How often daemon and agents wait for the disk for one job, counted, not timed: events of one turn of the loop are
-# committed together, and an agent syncs what it sends together once.  All of it is on disk all the same: a power cut
-# is what tests/attack does.
+# Counts (does not time) how often daemon and agents wait for the disk per job: events of one turn of the loop are
+# committed together, and an agent syncs once what it sends together. tests/attack checks that everything survives a
+# power cut.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 library=$(dirname "$BIN")/obj/tests/attack/faults.so

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A host of launch: ssh whose disk has no room for an agent: the job says so, with the host and what could not be
-# made, waits by the rule of full disks, and runs once there is room, without a failure counted.
+# A host of launch: ssh whose disk has no space for an agent: the job reports the host and what could not be created,
+# waits by the rule for full disks, and runs once there is space, without counting a failure.
 [ -n "${MOUNTED-}" ] || {
     mkdir -p "$WORK/one/.local/state"
     unshare -m mount -t tmpfs -o size=12m none "$WORK/one/.local/state" || { echo "no file system can be mounted here"; exit 77; }

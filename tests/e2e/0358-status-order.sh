@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A list that shows fewer jobs than there are begins with what runs and with the head of the queue, however old these
-# are, and filters before it cuts; the daemon's answer has the counts of all.
+# A list that shows only some jobs begins with running jobs and the head of the queue, however old these are, and
+# filters before it cuts; the daemon's answer has the counts of all jobs.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 printf 'run: "until [ -e %s/end ]; do sleep 0.05; done"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A node of Slurm on which the agent finds no room for its files: the job says so, with the node, waits by the rule of
-# full disks, and runs once there is room, without a failure counted.
+# A Slurm node without space for the agent's files: the job reports the node, waits by the rule for full disks, and runs
+# once there is space, without counting a failure.
 . "$TOP/tests/slurm/open.sh"
 ${CC:-cc} -D_GNU_SOURCE -shared -fPIC -o disk.so "$TOP/tests/fake/disk.c" -ldl
 # Slurm gives its jobs the daemon's environment; of all programs only an agent makes a spool.

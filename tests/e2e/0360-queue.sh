@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Turns: priority before age, what is held or waits for another job blocks nobody, a job after one
-# that failed can never start, every waiting job says why; a time limit, secrets, a new try.
+# Queue order: priority before age, held jobs and jobs that wait for others block nobody, a job after a failed one can
+# never start, every waiting job has a reason; a time limit, secrets, a retry.
 . "$TOP/tests/e2e/wait.sh"
 cd "$WORK"
 export ORDER=$WORK/order

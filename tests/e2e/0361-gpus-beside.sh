@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Four GPUs (a stand-in for NVML), one controller, no leases of all users: four jobs of one GPU each run at once, each on
-# its own; a fifth says who has them, one for all GPUs waits for each; a CPU job runs beside. kill -9 of the daemon gives
-# no GPU to two jobs, and a rank that outlives agent and guardian keeps its GPU. A sweep runs in parallel, too. Eight CPU
-# slots are played (tests/fake/cpus.c).
+# Four GPUs (a stand-in for NVML), one controller, no machine-wide leases: four single-GPU jobs run at once, each on its
+# own GPU; a fifth reports who holds the GPUs, a job for all GPUs waits for each; a CPU job runs at the same time. kill
+# -9 of the daemon gives no GPU to two jobs, and a rank that outlives agent and guardian keeps its GPU. A sweep also
+# runs in parallel. tests/fake/cpus.c simulates eight CPU slots.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 mkdir lib

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# One daemon, however many commands need it at once; it keeps its state to itself, says when it is
-# ready, and its end is not the end of jobs.
+# There is one daemon, however many commands need it at once; its state is private, it reports when it is ready, and
+# jobs survive its end.
 . "$TOP/tests/e2e/wait.sh"
 cd "$WORK"
 version() { curl -s --max-time 10 --unix-socket "$JOBCTL_HOME/jobctl.sock" http://jobctl/v1/version; }

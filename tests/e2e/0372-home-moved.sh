@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The home is removed, renamed or replaced under a living daemon: it stops, says where the home is, and touches
-# nothing of a second daemon that serves the old path. One that is moved away and back is the same home.
+# The home is removed, renamed or replaced under a running daemon: it stops, reports where the home is, and touches
+# nothing of a second daemon that serves the old path. A home that is moved away and back is the same home.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 home=$JOBCTL_HOME away=$WORK/away

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A job's directory is moved, replaced or removed under its agent: the agent stops the ranks, says where the directory
-# is, and writes nothing at the old path; the checkpoint of the last step follows the directory, so no step is lost.
+# A job's directory is moved, replaced or removed under its agent: the agent stops the ranks, reports where the
+# directory is, and writes nothing at the old path; the last step's checkpoint follows the directory, so no step is
+# lost.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 home=$JOBCTL_HOME away=$WORK/away

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The store cannot grow any more: a submit is refused in one sentence, what was answered is there, what
-# was refused is not, and the daemon lives on.
+# The store cannot grow: a submit is refused with one sentence, answered requests are stored, refused ones are not, and
+# the daemon keeps running.
 . "$TOP/tests/e2e/wait.sh"
 cd "$WORK"
 

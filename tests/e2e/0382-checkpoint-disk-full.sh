@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# The disk of the checkpoints is full.  Curves and logs of samples do without it: one warning, and the same bits.
-# Training waits with its steps in memory until a checkpoint fits, says what it needs, loses no step and takes no
-# second attempt; it names the finished jobs that hold most of the disk, and directories of theirs that no command deletes; it can be cancelled meanwhile; after retry.disk_wait it ends, and starts again until there is room.
+# The disk of the checkpoints is full. Curves and sample logs are skipped with one warning, and the bits stay the same.
+# Training pauses with its steps in memory until a checkpoint fits, reports what it needs, loses no step and takes no
+# second attempt; it names the finished jobs that use most of the disk, and those of their directories that no command
+# deletes; it can be cancelled while paused; after retry.disk_wait it ends, and starts again when there is space.
 . "$TOP/tests/e2e/events.sh"
 ${CC:-cc} -D_GNU_SOURCE -shared -fPIC -o "$WORK/disk.so" "$TOP/tests/fake/disk.c" -ldl
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# The disk of the home is full, and with it that of spools, logs and store.  Jobs go on and end; what they tell is
-# stored when there is room; output that no log took is counted.  A submit is refused with what to do, which works:
-# `prune` removes jobs.  Then all is as if nothing was: no second attempt, no event twice, none missing.
+# The disk of the home is full, and with it that of spools, logs and store. Jobs continue and end; their events are
+# stored when there is space; output lost from logs is counted. A submit is refused with a remedy that works: `prune`
+# removes jobs. Afterwards there is no second attempt, no duplicate event, and none is missing.
 [ -n "${MOUNTED-}" ] || {
     mkdir "$WORK/disk"
     unshare -m mount -t tmpfs -o size=48m none "$WORK/disk" || { echo "no file system can be mounted here"; exit 77; }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The wall clock jumps, and the machine is suspended: no deadline, lease or back-off moves with it, and it is told
-# once, with its size.
+# The wall clock jumps, and the machine is suspended: no deadline, lease or back-off is affected, and each jump is
+# reported once, with its size.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 ${CC:-cc} -D_GNU_SOURCE -shared -fPIC -o clock.so "$TOP/tests/fake/clock.c" -ldl

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Jobs that are done are removed: what would go is told first, what somebody would miss stays, and what
-# the daemon had begun when it was killed is ended by the next one.
+# Finished jobs are removed: what would be deleted is reported first, valuable files stay, and a removal that a killed
+# daemon had started is finished by the next one.
 cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
 unset JOBCTL_TEST_DIE_AT_EVENT

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# FIFOs and links lie where logs, reports, identity and base of a log should: daemon and agent answer all
-# that is asked, say in one sentence what they found, write nothing through a link, and remove all of it.
+# FIFOs and links in place of logs, reports, identity and log bases: daemon and agent answer all requests, report in one
+# sentence what they found, write nothing through a link, and remove all of it.
 cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
 jobs=$JOBCTL_HOME/jobs

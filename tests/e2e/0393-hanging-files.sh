@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The file system of one job's directory no longer answers: the requests that need it and the job say so, and the
-# daemon does all else meanwhile. Once it answers again, so do they.
+# The file system of one job's directory hangs: requests that need it report that, as does the job, and the daemon
+# continues everything else. Once the file system answers again, so do they.
 cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
 jobs=$JOBCTL_HOME/jobs

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The drive with the mirror no longer answers. A cancelled job says that it waits for the last copy, and
-# `cancel --now` ends it, also when it comes second and where the mirror was never ready.
+# The drive with the mirror hangs. A cancelled job reports that it waits for the last copy, and `cancel --now` ends it,
+# also as a second cancel and if the mirror was never ready.
 cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
 ${CC:-cc} -D_GNU_SOURCE -shared -fPIC -o hang.so "$TOP/tests/fake/hang.c" -ldl

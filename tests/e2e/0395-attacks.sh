@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A small portion of tests/attack/, another in each run: damage to files of a home (flips.py), and hostile frames at an
-# agent and at the daemon (frames.py). The printed seed repeats it: ATTACK_SEED=N. All of it: make soak.
+# A small, varying part of tests/attack/: damage to files of a home (flips.py), and hostile frames to an agent and to
+# the daemon (frames.py). The printed seed repeats it: ATTACK_SEED=N. make soak runs all of it.
 . "$TOP/tests/e2e/expect.sh"
 seed=${ATTACK_SEED:-$(od -An -N3 -tu4 /dev/urandom | tr -d ' ')}
 mkdir "$WORK/frames"

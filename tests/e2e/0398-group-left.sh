@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The directory of an attempt is deleted, and with it the file that names the cgroup of its ranks: the agent removes the
-# group at its end all the same, and when the agent is killed, its guardian does.
+# The directory of an attempt is deleted, and with it the file that names the cgroup of its ranks: the agent still
+# removes the group at its end, or its guardian does if the agent is killed.
 [ -n "${MOUNTED-}" ] || {
     mkdir "$WORK/cgroup"
     unshare -m sh -c 'mount -t cgroup2 none "$1" && mkdir "$1/jobctl-test.$$" && rmdir "$1/jobctl-test.$$"' - "$WORK/cgroup" ||

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A user who is not root, in a part of the cgroup hierarchy that was delegated to him, as systemd and Slurm do it: his
-# ranks run in a group of their own there, agent and guardian are killed, and what hides is found and ended.
+# A non-root user in a delegated part of the cgroup hierarchy, as with systemd and Slurm: the ranks run in their own
+# group there, agent and guardian are killed, and hidden processes are found and ended.
 user=65534
 [ -n "${MOUNTED-}" ] || {
     command -v setpriv >/dev/null || { echo "no setpriv to become another user"; exit 77; }

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Several ranks train as one would: the same losses, also when a rank is killed and all go on from
-# the last checkpoint, when another number of ranks takes over, and when a stop is asked of one.
-# A rank that stands still or runs apart is named.
+# Several ranks train like one: the same losses, also when a rank is killed and all resume from the last checkpoint,
+# when the number of ranks changes, and when one rank gets a stop. A rank that hangs or diverges is named.
 . "$TOP/tests/e2e/wait.sh"
 spec() { # DIR [SEARCH REPLACE]: checkpoints every 5 steps
     sed "s/${2:-^}/${3:-}/" >"$1.json" <<JSON

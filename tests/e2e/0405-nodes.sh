@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Ranks on several nodes: shared memory within, TCP between, no fixed port.  Two "nodes" of this
-# machine train as one rank would, evenly and unevenly filled; who dies or stands still on one is
-# named on the other; and under an agent the ranks learn of each other through it.
+# Ranks on several nodes: shared memory within a node, TCP between nodes, no fixed port. Two simulated nodes train like
+# one rank, with equal and unequal numbers of ranks; a rank that dies or hangs on one node is named on the other; under
+# an agent, the ranks exchange addresses through it.
 . "$TOP/tests/e2e/wait.sh"
 spec() { # DIR [SEARCH REPLACE]
     sed "s/${2:-^}/${3:-}/" >"$1.json" <<JSON

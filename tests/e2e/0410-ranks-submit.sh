@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# jobctl submit with resources.ranks: a rank is killed in the middle, the agent starts all of them
-# again and the run ends where one rank would end; events name the one that died.
+# jobctl submit with resources.ranks: a rank is killed during training, the agent restarts all ranks, and the run ends
+# with the result of one rank; events name the rank that died.
 . "$TOP/tests/e2e/expect.sh"
 
 cat >"$WORK/icons.yaml" <<YAML

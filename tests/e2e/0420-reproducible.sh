@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# reproducible: true gives the same bits on 1, 2, 3, 5 and 8 ranks, with ddp, zero1 and fsdp, with one
-# thread or two, and for any sequence of kills, stops and changes of size or sharing.  Not so without it.
+# reproducible: true gives the same bits on 1, 2, 3, 5 and 8 ranks, with ddp, zero1 and fsdp, with one thread or two,
+# and for any sequence of kills, stops and changes of size or sharing. Without it, the bits differ.
 . "$TOP/tests/e2e/wait.sh"
 spec() { # DIR
     cat >"$1.json" <<JSON

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Any number of ranks goes on from the checkpoint of any other: 7 -> 6, 6 -> 7, 1 -> 8, 8 -> 1 and
-# 3 -> 5.  With reproducible: true the bits are those of one rank that was never stopped; without it
-# the samples are the same and the losses differ by rounding alone.
+# Any number of ranks resumes from the checkpoint of any other number: 7 -> 6, 6 -> 7, 1 -> 8, 8 -> 1 and 3 -> 5. With
+# reproducible: true the bits are those of an uninterrupted single rank; without it the samples are the same, and the
+# losses differ only by rounding.
 . "$TOP/tests/e2e/ranks.sh"
 spec() { # DIR STEPS EXACT
     cat >"$1.json" <<JSON

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# parallel: ddp, zero1 and fsdp are one computation: with reproducible: true the same bits on any
-# number of ranks, also where one goes on from the checkpoint of another; without it the losses of
-# one rank but for rounding.  A micro-batch that is smaller than the others counts as what it is.
+# parallel: ddp, zero1 and fsdp compute the same: with reproducible: true the same bits on any number of ranks, also
+# when one resumes from another's checkpoint; without it the losses of one rank up to rounding. A smaller micro-batch is
+# weighted by its size.
 . "$TOP/tests/e2e/ranks.sh"
 spec() { # DIR STEPS PARALLEL EXACT
     cat >"$1.json" <<JSON

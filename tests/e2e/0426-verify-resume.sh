@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# jobctl verify-resume repeats the last steps of a job with other numbers of ranks: the same bits
-# in a reproducible run, near ones in another, and a difference where the checkpoint is of another run.
+# jobctl verify-resume repeats the last steps of a job with other numbers of ranks: the same bits for a reproducible
+# run, close ones otherwise, and a difference if the checkpoint belongs to another run.
 . "$TOP/tests/e2e/expect.sh"
 cat >"$WORK/icons.yaml" <<YAML
 resources: {ranks: 2, gpus: 0}

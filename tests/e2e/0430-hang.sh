@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# A rank of three is stopped (SIGSTOP) in steps of about 50 ms: it is named, a report is made
-# before anything is ended, and all train on. How long both took is printed. A command that is stopped
-# is seen as well. jobctl show --report packs what was written, without what is secret.
+# One of three ranks is stopped (SIGSTOP) in steps of about 50 ms: it is named, a report is made before anything is
+# ended, and training continues. The times of both are printed. A stopped command is detected as well. jobctl show
+# --report packs the files, without secrets.
 cat >"$WORK/icons.yaml" <<YAML
 name: icons
 resources: {ranks: 3, cpus: 1}

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A job prints secrets, of its own and of known shapes, raw and encoded, and fails: they are in its log and
-# nowhere else, neither in what is stored (database, daemon.log, agent.log, spool) nor in what is shown
-# (why, events, show, report).
+# A job prints secrets, its own and of known formats, raw and encoded, and fails: they are in its log and nowhere else,
+# neither in stored files (database, daemon.log, agent.log, spool) nor in displayed text (why, events, show, report).
 . "$TOP/tests/e2e/events.sh"
 
 # Nothing here may look like a secret to a scanner: random letters behind a prefix.

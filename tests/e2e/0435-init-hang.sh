@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Two GPUs whose driver permits copies over PCIe, and a program that stands still before its first step
-# unless NCCL is kept from them: the next start adds the variable that the plan had ready, says why, and
-# an attempt after that begins with it. The report of the hang has NCCL's own word on it, and the GPUs.
+# Two GPUs whose driver permits copies over PCIe, and a program that hangs before its first step unless NCCL avoids
+# them: the next start adds the variable from the plan, with the reason, and a later attempt starts with it. The report
+# of the hang includes NCCL's own status and the GPUs.
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
 . "$TOP/tests/e2e/events.sh"
 export FAKE_NVML=$WORK/gpus LD_LIBRARY_PATH=$WORK/lib

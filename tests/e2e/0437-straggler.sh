@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # alone: the time of each rank is compared
-# One of three ranks is slow: it is held (SIGSTOP) most of the time. status, show and why name it and
-# its phase within seconds; nothing is restarted for it.
+# One of three ranks is slow because it is stopped (SIGSTOP) most of the time. status, show and why name it and its
+# phase within seconds; nothing is restarted because of it.
 cat >"$WORK/icons.yaml" <<YAML
 name: icons
 resources: {ranks: 3, cpus: 1}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# A rank of four is killed: the next generation goes on from memory, with at most one step lost,
-# though the next checkpoint is far away.  A torn copy in one rank's memory: from the copy before;
-# both torn: from the checkpoint.  The run ends with the bits of one that was left alone.
+# One of four ranks is killed: the next generation resumes from memory, with at most one step lost, although the next
+# checkpoint is far away. If one rank's copy is torn, it resumes from the previous copy; if both are, from the
+# checkpoint. The run ends with the bits of an undisturbed one.
 cat >"$WORK/icons.yaml" <<YAML
 name: icons
 resources: {ranks: 4, gpus: 0}

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Two GPUs copy the state of a run to memory beside each next step: stand-ins for NVML and NCCL, and CUDA on
-# the CPU, where such a copy is made as late as can be.  A rank is killed: the next generation goes on from
-# memory with at most one step lost, and ends with the bits of a run that was left alone.
+# Two GPUs copy the state of a run to memory during each next step: stand-ins for NVML and NCCL, and CUDA on the CPU,
+# where copies finish as late as possible. A rank is killed: the next generation resumes from memory with at most one
+# step lost, and ends with the bits of an undisturbed run.
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/events.sh"
 . "$TOP/tests/e2e/gpus.sh"

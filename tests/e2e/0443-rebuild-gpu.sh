@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A rank with a GPU dies while the other one waits for it in NCCL, which never tells: that one gives up its communicator
-# and goes on in its process. An error of CUDA is not a lost rank: the process ends, and its GPU is kept the first time.
-# GPUs and NCCL are stand-ins (tests/cuda_cpu, tests/fake/nccl.c).
+# A rank with a GPU dies while the other waits for it in NCCL, which never reports it: the other abandons its
+# communicator and continues in its process. A CUDA error is not a lost rank: the process ends, and its GPU is kept the
+# first time. GPUs and NCCL are stand-ins (tests/cuda_cpu, tests/fake/nccl.c).
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/events.sh"
 . "$TOP/tests/e2e/gpus.sh"

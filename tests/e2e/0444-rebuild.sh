@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# One of three ranks is killed, twice: the two others let go of it, wait, and go on in the processes
-# that they have, with a new one beside them; the run ends with the bits of one that nobody killed.
-# Who is told to stop while it waits stops.
+# One of three ranks is killed, twice: the other two detach from it, wait, and continue in their existing processes,
+# together with a new one; the run ends with the bits of an undisturbed run. A rank that gets a stop while it waits
+# stops.
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/events.sh"
 

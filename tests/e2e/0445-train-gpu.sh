@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A train: job on a GPU: the demo's spec as it is, on a machine whose GPU is a stand-in for NVML and
-# whose CUDA is the one that runs on the CPU. Then what goes wrong there: no plugin, a driver that
-# is too old, memory that does not do, a launch that fails; each told by why.
+# A train: job on a GPU: the demo's unchanged spec, on a machine with a stand-in for NVML and CUDA on the CPU. Then
+# failures: no plugin, a driver that is too old, too little memory, a failing launch; why explains each.
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/gpus.sh"
 export FAKE_GPUS=ab

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Two ranks on one GPU: refused where the job is submitted, with the GPU by name, the number that fits and
-# the way out; with share_gpus: true they train, add up through the host, and have the losses of one rank.
-# The GPU is a stand-in for NVML, its CUDA runs on the CPU.
+# Two ranks on one GPU: refused at submit, with the GPU's name, the number that fits and the way out; with share_gpus:
+# true they train, add up through the host, and have the losses of one rank. The GPU is a stand-in for NVML, its CUDA
+# runs on the CPU.
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/gpus.sh"
 export FAKE_GPUS=a CUDA_CPU_DEVICES=1

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A GPU that fails is left out and the job goes on with the others: at once after its own word, after
-# two crashes or errors of CUDA of its rank without one. The GPUs are those of a stand-in for NVML.
+# A GPU that fails is excluded, and the job continues with the others: at once if the hardware reported an error,
+# otherwise after two crashes or CUDA errors of its rank. A stand-in for NVML provides the GPUs.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 mkdir lib

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The driver tells of trouble with a GPU while its ranks wait for it, and nothing else does: the GPU is left
-# out and the job goes on without it. What concerns a program only is told, and nothing more. A driver that
-# blocks blocks nobody. The GPUs are those of a stand-in for NVML.
+# Only the driver reports trouble with a GPU while its ranks wait for it: the GPU is excluded, and the job continues
+# without it. Errors that concern only a program are reported, without further effect. A driver that blocks delays
+# nobody. A stand-in for NVML provides the GPUs.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 mkdir lib

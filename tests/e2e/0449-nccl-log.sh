@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What NCCL says of the ways it has taken is read and compared with what was expected of the machine: from
-# files of ours, or from what the ranks print where the job says so. Its warnings count as evidence although
-# they are not in a rank's log. The GPUs are those of a stand-in for NVML; the words of NCCL a script's.
+# NCCL's log of its transports is compared with what was expected of the machine: from our files, or from the ranks'
+# output if the job is configured so. Its warnings count as evidence although they are not in a rank's log. A stand-in
+# for NVML provides the GPUs; a script prints NCCL's messages.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 mkdir lib

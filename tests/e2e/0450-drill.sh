@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# jobctl drill on a copy of a job: every fault is noticed, the copy is back at its next step, and the
-# job itself is never touched. What cannot come back in time fails the drill.
+# jobctl drill on a copy of a job: every fault is detected, the copy is back at its next step, and the job itself is
+# never touched. A recovery that takes too long fails the drill.
 . "$TOP/tests/e2e/expect.sh"
 cat >"$WORK/icons.yaml" <<YAML
 name: icons

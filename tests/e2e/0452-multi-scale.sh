@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Pictures of many shapes train together: buckets by aspect ratio, one of them a step. Three ranks
-# have the losses of one, and the bits of a run that was killed; a rank that takes from another
-# bucket is named within one step.
+# Pictures of many shapes train together: buckets by aspect ratio, one of them per step. Three ranks have the losses of
+# one, and the bits of a killed run; a rank that takes from another bucket is named within one step.
 . "$TOP/tests/e2e/wait.sh"
 python3 "$TOP/tests/e2e/pictures.py" "$WORK/data"
 

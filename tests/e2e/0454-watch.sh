@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Any command is watched like the engine, if it says something about itself: a Python script that tells
-# its steps through templates/jobctl_progress.py hangs and is back; one whose output ceases is restarted
-# by a rule of watch:, one whose loss is NaN too.
+# Any command that reports its state is watched like the engine: a Python script that reports its steps through
+# templates/jobctl_progress.py hangs and is restarted; a script whose output stops is restarted by a rule of watch:, as
+# is one whose loss is NaN.
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
 . "$TOP/tests/e2e/events.sh"
 cp "$TOP/templates/jobctl_progress.py" "$WORK"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# A script that says nothing about itself is watched by what its processes do: one that sleeps is found, and
-# `why` has the evidence; so is one that spins, inside a collective or with a limit that its user set; one that
-# computes for longer than the limit is left alone.
+# A script that reports nothing is watched by the activity of its processes: one that sleeps is detected, and `why`
+# shows the evidence; so is one that spins, inside a collective or with a limit set by the user; one that computes for
+# longer than the limit is left alone.
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
 . "$TOP/tests/e2e/events.sh"
 cp "$TOP/templates/jobctl_progress.py" "$WORK"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The GPU of a rank is busy, and so is its CPU: with an idle memory controller and idle links it spins, as NCCL does
-# that waits for a lost peer; with data moving it is at work, although the rank itself sleeps. The counters are those of
-# a stand-in for NVML.
+# while it waits for a lost peer; if data is moving it works, although the rank itself sleeps. A stand-in for NVML
+# provides the counters.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 mkdir lib

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# PyTorch over gloo, whose threads wake up each 10 ms while they wait: a rank that falls asleep, a rank that never
-# comes, and both ranks inside torchrun are found by their silence and started again; light steps without output,
-# for twice as long as the silence that is allowed, are no hang.
+# PyTorch over gloo, whose threads wake up every 10 ms while they wait: a rank that falls asleep, a rank that never
+# arrives, and both ranks inside torchrun are detected by their silence and restarted; light steps without output, for
+# twice the permitted silence, are not a hang.
 /usr/bin/python3 -c 'import torch' 2>/dev/null ||
     { echo "python3-torch is not installed (deploy/bootstrap.sh --all)"; exit 77; }
 . "$TOP/tests/e2e/events.sh"

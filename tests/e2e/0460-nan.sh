@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A loss that is not finite: back to the newest checkpoint, once more without that batch, and then no more:
-# a run that diverges is not tried ten times.
+# A loss that is not finite: back to the newest checkpoint, once more without that batch, then the run is given up: a
+# diverging run is not tried ten times.
 cat >"$WORK/nan.yaml" <<YAML
 name: diverges
 train:

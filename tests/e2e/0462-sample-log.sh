@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Four kills, four sizes: the sample log shows each sample of an epoch exactly once, and a log that
-# lies, or data that is wrong, is told with exit code 65.
+# Four kills, four sizes: the sample log shows each sample of an epoch exactly once; a false log, or wrong data, gives
+# exit code 65.
 . "$TOP/tests/e2e/expect.sh"
 python3 "$TOP/tests/e2e/pictures.py" "$WORK/data"
 cat >"$WORK/job.json" <<JSON

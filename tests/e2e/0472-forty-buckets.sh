@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# What broke multi-scale runs elsewhere: forty buckets of ragged sizes, some of them smaller than a
-# batch, several ranks, several epochs. Nobody runs out of data first: every sample comes once an
-# epoch, the losses are those of one rank, and no rank waits for another that is gone.
+# A known failure of multi-scale training: forty buckets of uneven sizes, some smaller than a batch, several ranks,
+# several epochs. No rank runs out of data first: every sample appears once per epoch, the losses are those of one rank,
+# and no rank waits for one that has ended.
 python3 - "$WORK/data.safetensors" <<'PY'
 import json, random, struct, sys
 random.seed(4)

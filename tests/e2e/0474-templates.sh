@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The presets for measuring: planned for GPUs that are not here, with the authors' numbers of
-# parameters; made small, they train on random numbers, and are timed from the same spec.
+# The presets for measuring: planned for GPUs that are not present, with the authors' parameter counts; shrunk, they
+# train on random numbers, and are timed from the same spec.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 export TMPDIR=$WORK/tmp

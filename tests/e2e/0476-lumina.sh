@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The other family: Next-DiT learns, with the bits of one rank on three, however they share the state and
-# though one of them is killed; draws from what it has learnt; sizes that do not go together are refused.
+# The other family: Next-DiT learns, with the bits of one rank on three, however they share the state and although one
+# of them is killed; it draws what it has learnt; incompatible sizes are refused.
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/events.sh"
 cat >"$WORK/job.yaml" <<YAML

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A run says what memory it takes before it does; with blocks computed again it takes less and ends
-# with the same bits; what was too much before is not tried again on the same device.
+# A run reports its memory plan before it starts; with recomputed blocks it needs less and gives the same bits; sizes
+# that were too large before are not tried again on the same device.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 run() { # NAME GRAD_CHECKPOINTING

@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A PyTorch DDP script that knows nothing of jobctl: two ranks over gloo, one of
-# them killed in the middle.  The job must end by itself, resumed from the
-# script's own checkpoint.
+# An unmodified PyTorch DDP script: two ranks over gloo, one of them killed during training. The job must end by itself,
+# resumed from the script's own checkpoint.
 set -eu
 . "$TOP/tests/e2e/wait.sh"
 if ! /usr/bin/python3 -c 'import torch' 2>/dev/null; then

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# A script that knows nothing of jobctl is seen: step, total, epoch, loss, learning rate and speed come from what it
-# prints, as plain lines, as a bar that is redrawn, as records beside a bar.  A pattern of one's own is obeyed, "off"
-# too, the page of templates/jobctl_progress.py wins, and a wrong pattern is refused with its place.
+# An unmodified script: step, total, epoch, loss, learning rate and speed come from its output: plain lines, a redrawn
+# bar, records next to a bar. A user-defined pattern is applied, "off" too, the page of templates/jobctl_progress.py
+# takes precedence, and a wrong pattern is refused with its place.
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
 . "$TOP/tests/e2e/expect.sh"
 cp "$TOP/templates/jobctl_progress.py" "$WORK"

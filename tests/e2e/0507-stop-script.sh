@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# A script that saves when it is asked to end gets the time for it, however it was started: below a shell, in a
-# pipeline, by nohup, in a virtual environment.  Its workers live until it has saved.  One that ignores the signal is
-# killed when the grace is over; a signal and processes of one's own choice are obeyed; a checkpoint can be asked for.
+# A script that saves on a stop request gets time to do so, however it was started: below a shell, in a pipeline, by
+# nohup, in a virtual environment. Its workers live until it has saved. One that ignores the signal is killed after the
+# grace period; a user-defined signal and its recipients are respected; a checkpoint can be requested.
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
 . "$TOP/tests/e2e/expect.sh"
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Requests that nobody should send: each gets an answer of the API's shape with
-# the right status, the daemon lives on and the store holds only what was right.
+# Invalid requests: each gets an answer in the API's form with the right status, the daemon keeps running, and the store
+# holds only valid requests.
 set -eu
 jobctl status >/dev/null
 /usr/bin/python3 "$TOP/tests/payload/api_nonsense.py" "$JOBCTL_HOME/jobctl.sock"

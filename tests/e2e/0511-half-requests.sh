@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Clients that send a part of a request keep nobody else away from the page and the metrics: they may close at once, stay,
-# or send one byte after the other. What is asked in full is answered, also where the client has closed its side.
+# Clients that send part of a request do not block others from the page and the metrics: they may close at once, stay,
+# or send byte by byte. Complete requests are answered, even if the client has closed its side.
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
 . "$TOP/tests/e2e/expect.sh"
 

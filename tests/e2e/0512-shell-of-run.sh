@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# run: and setup: end with the first command that fails, a missing `source` among them and a failure within a
-# pipeline.  The directory of checkpoints is there before a script looks for it, or the job ends with a sentence.
+# run: and setup: end with the first command that fails, including a missing `source` and a failure within a pipeline.
+# The checkpoint directory exists before a script looks for it, or the job ends with an error.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 

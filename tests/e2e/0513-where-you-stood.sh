@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# A job runs where its submitter stood: the daemon was started in one environment, the job is submitted from another,
-# with a virtual environment in PATH and another locale.  What looks secret is in secrets.env alone while the job
-# lives, survives kill -9 of the daemon and the loss of the store, and is nowhere when it has ended.
+# A job runs in its submitter's environment: the daemon was started in one environment, the job is submitted from
+# another, with a virtual environment in PATH and another locale. Variables that look secret are only in secrets.env
+# while the job lives, survive kill -9 of the daemon and the loss of the store, and are nowhere after its end.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# A command that fails at once, without a sign of training, runs once, and the reason says so; with a step, GPU memory, a
-# network's fault or retry.max it is tried again. OMP_NUM_THREADS and PYTHONUNBUFFERED of the submitter are kept. The GPU
-# is that of a stand-in for NVML.
+# A command that fails at once, without a sign of training, runs once, and the reason explains it; with a step, GPU
+# memory, a network fault or retry.max it is retried. The submitter's OMP_NUM_THREADS and PYTHONUNBUFFERED are kept. A
+# stand-in for NVML provides the GPU.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 mkdir lib

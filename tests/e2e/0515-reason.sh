@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# The reason of a script that fails is its exception with the line of its own file, once; a mistake that comes at the
-# same line again before the first step is tried once more, not retry.max times; a last line that is no reason is not
-# taken for one; a missing module comes with the interpreter; a setup that fails shows its output.
+# The reason for a script's failure is its exception with the line in its own file, once; a mistake that repeats at the
+# same line before the first step is retried once, not retry.max times; a last line that is not an error is not used as
+# a reason; a missing module is reported with the interpreter; a failing setup shows its output.
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
 . "$TOP/tests/e2e/expect.sh"
 

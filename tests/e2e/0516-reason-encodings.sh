@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # A reason in GBK, in Latin-1, or cut inside a character keeps the exit code, the cause and the state of the job, from
-# its ranks and from its setup; each answer is valid JSON, a bad byte is U+FFFD, and the cut is not to be seen.
+# its ranks and from its setup; each answer is valid JSON, a bad byte is U+FFFD, and the cut is invisible.
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
 . "$TOP/tests/e2e/expect.sh"
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# What cannot run is refused when it is submitted, with its place in the file: a program that is not in PATH, a
-# directory that is not there, a host without an address, Slurm without a configuration.  What may be meant so is
-# accepted.  A job that waits for a machine ends at once when it is cancelled.
+# A job that cannot run is refused at submit, with the place in the file: a program that is not in PATH, a missing
+# directory, a host without an address, Slurm without a configuration. Doubtful cases are accepted. A job that waits for
+# a machine ends at once when it is cancelled.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 spec() { printf '%s\n' "${@:2}" >"$1.yaml"; }

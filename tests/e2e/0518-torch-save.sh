@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# PyTorch scripts that save when they are asked to end: one with the workers of a DataLoader, whose end would raise an
-# error in the middle of its save, and one that torchrun starts in two processes.
+# PyTorch scripts that save on a stop request: one with DataLoader workers, whose end would raise an error during the
+# save, and one that torchrun starts in two processes.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 python=/usr/bin/python3

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# The job files of docs/YOUR-SCRIPT.md with scripts in the style of Hugging Face, Lightning and nanoGPT, unchanged: each
-# is seen, stopped in the middle of a save, which is whole nevertheless, and goes on from it.  One of them sleeps for
-# ever and is found, one is preempted.
+# The job files of docs/YOUR-SCRIPT.md with unmodified scripts in the style of Hugging Face, Lightning and nanoGPT: the
+# progress of each is detected; each is stopped during a save, which is complete nevertheless, and resumes from it. One
+# of them sleeps forever and is detected, one is preempted.
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
 . "$TOP/tests/e2e/examples.sh"
 python_is python3

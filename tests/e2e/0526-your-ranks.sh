@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# A plain loop with DDP over gloo, two ranks, with the job file of docs/YOUR-SCRIPT.md: it is seen; one rank spins,
-# which hang.step finds, with its line; preempted in the middle of a save, it saves, and goes on in the next attempt.
+# A plain loop with DDP over gloo, two ranks, with the job file of docs/YOUR-SCRIPT.md: its progress is detected; one
+# rank spins, which hang.step detects, with its line; preempted during a save, it saves, and resumes in the next
+# attempt.
 /usr/bin/python3 -c 'import torch' 2>/dev/null ||
     { echo "python3-torch is not installed (deploy/bootstrap.sh --all)"; exit 77; }
 . "$TOP/tests/e2e/examples.sh"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A machine that is suspended for longer than hang.silent is no hang: agent, guardian and ranks are stopped together and
-# go on together.  A silent download is none either.  A real hang is shown by py-spy, where it is in PATH.
+# A machine suspended for longer than hang.silent is not a hang: agent, guardian and ranks stop and resume together.
+# Neither is a silent download. A real hang is shown by py-spy, if it is in PATH.
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
 . "$TOP/tests/e2e/expect.sh"
 mkdir "$WORK/bin"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The engine against PyTorch on twelve configurations that nobody chose, and on five of each kind of encoder.
+# The engine against PyTorch on twelve random configurations, and on five of each kind of encoder.
 /usr/bin/python3 -c 'import torch, numpy' 2>/dev/null || { echo "python3-torch is not installed"; exit 77; }
 /usr/bin/python3 "$TOP/tests/bench/random_cases.py" "$WORK/cases" --count 12 --seed 11
 /usr/bin/python3 "$TOP/tests/bench/random_encoders.py" "$WORK/encoders" --count 5 --seed 11

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # alone: speeds are compared
-# The peer that speed is compared with is right (it passes the golden cases) and runs: in fp32, with
-# bf16 autocast as on a GPU, and its work is counted as ours is.
+# The PyTorch peer for speed comparisons is right (it passes the golden cases) and runs: in fp32, with bf16 autocast as
+# on a GPU, and its work is counted like ours.
 python=${PYTHON:-/usr/bin/python3}
 "$python" -c 'import torch, numpy' 2>/dev/null || { echo "$python cannot import torch"; exit 77; }
 cd "$TOP"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# checkpoint.mirror and jobctl adopt: the machine that trains is thrown away in the middle, and another
-# goes on from the mirror, to the bits of a run that nobody disturbed. Two cannot train one job.
+# checkpoint.mirror and jobctl adopt: the training machine is lost, and another one resumes from the mirror, with the
+# bits of an undisturbed run. Two machines cannot train one job.
 . "$TOP/tests/e2e/expect.sh"
 first=$WORK/vm1 second=$WORK/vm2 drive=$WORK/drive
 on() { local home=$1; shift; JOBCTL_HOME=$home "$@"; }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Adopting is executing: job.json passes the checks of a submitted spec, jobctl adopt shows what will run and asks,
-# and a file that changes after that is not run. Every change of one value is refused, or is what a submit accepts.
+# Adopting runs code: job.json passes the checks of a submitted spec, jobctl adopt shows what will run and asks, and a
+# file that changes after that is not run. Every change of one value is either refused or accepted by submit, too.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 mkdir here mirror

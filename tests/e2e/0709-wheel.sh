@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The wheel: pip installs it into a venv, where it is used; the same files give the same bytes; it is refused where its
-# name would not be true.
+# The wheel: pip installs it into a venv, where it is used; the same files give the same bytes; it is refused if its
+# name would be wrong.
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/wheel.sh"
 make_wheel

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# deploy/colab.ipynb from top to bottom, with a directory for the drive; the "VM" is thrown away in the middle
-# of the training, and on the next one the notebook goes on.
+# deploy/colab.ipynb from top to bottom, with a directory for the drive; the "VM" is lost during training, and the
+# notebook continues on the next one.
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/wheel.sh"
 for notebook in colab colab_sana; do

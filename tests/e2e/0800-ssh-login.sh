@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The helper for other machines, by hand: it goes where ~/.ssh/config says, trusts known keys only,
-# asks nothing, brings its programs once, goes on where an upload was cut, and believes no file that
-# it has not read back.
+# The helper for other machines, by hand: it follows ~/.ssh/config, trusts known keys only, never prompts, copies its
+# programs once, resumes an interrupted upload, and verifies each file by reading it back.
 . "$TOP/tests/hosts.sh"
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"

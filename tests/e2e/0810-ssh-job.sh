@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# launch: ssh. A job trains on another machine as it would here, bit by bit; status, logs and why
-# tell of it; it outlives the controller, a broken connection and its own agent; a host that goes
-# silent is given up, another one takes the job, and what was left there is ended when it comes back.
+# launch: ssh. A job trains on another machine as it would here, with the same bits; status, logs and why report it; it
+# survives the controller, a broken connection and its own agent; a silent host is given up, another one takes the job,
+# and the processes left there are ended when it returns.
 . "$TOP/tests/hosts.sh"
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A host of launch: ssh with two GPUs (a stand-in for NVML): two jobs of one GPU each share it, a third one waits, also
-# after a kill -9 of the daemon, and gets the GPU that is free; a job for all GPUs waits for the host, and so does one
+# A host of launch: ssh with two GPUs (a stand-in for NVML): two single-GPU jobs share it, a third one waits, also after
+# a kill -9 of the daemon, and gets the GPU that becomes free; a job for all GPUs waits for the host, and so does one
 # for all of its CPU slots.
 . "$TOP/tests/hosts.sh"
 . "$TOP/tests/e2e/expect.sh"

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# launch: ssh on a host that has a C library, a shell and nothing else: no bash, no coreutils, no other
-# library. The programs get there, the agent starts, a job trains to the bits that it has here. A C library
-# that is too old for them is told as that.
+# launch: ssh on a host with only a C library and a shell: no bash, no coreutils, no other library. The programs are
+# copied, the agent starts, and a job trains to the same bits as here. A C library that is too old is reported as such.
 . "$TOP/tests/hosts.sh"
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/nodes.sh"

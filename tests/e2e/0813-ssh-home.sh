@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # launch: ssh on hosts whose home cannot be used: read-only, without permission, without programs (noexec), full, or a
-# link to nothing. Each is named with its reason, is not tried again, and the next host is tried at once; without a next
-# one the job ends after one attempt.
+# dangling link. Each is named with its reason and not retried, and the next host is tried at once; without a next host
+# the job ends after one attempt.
 [ -n "${MOUNTED-}" ] || {
     unshare -m true 2>/dev/null || { echo "no mount namespaces here: that takes root (CAP_SYS_ADMIN)"; exit 77; }
     exec env MOUNTED=1 unshare -m bash -eu "$0"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# launch: ssh with a host that refuses the connection: the next host of the list is tried at once; where there is no
-# other one, the job waits and says for what, whoever follows it sees a line every ten seconds, and it runs when the
-# host is back. No attempt counts as a failure. A host that takes no key is left as fast.
+# launch: ssh with a host that refuses the connection: the next host in the list is tried at once; if there is none, the
+# job waits and reports for what, its followers see a line every ten seconds, and it runs when the host is back. No
+# attempt counts as a failure. A host that accepts no key is skipped as fast.
 . "$TOP/tests/hosts.sh"
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# jobctl-slurm against a real Slurm: each of its requests, a submit asked for twice, mistakes told
-# by name, and slurmctld killed in the middle.
+# jobctl-slurm against a real Slurm: each of its requests, a repeated submit, mistakes reported by name, and slurmctld
+# killed during requests.
 . "$TOP/tests/slurm/open.sh"
 export WORK
 cat >"$WORK/talk.py" <<'PY'

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# GPUs of two hosts of launch: ssh, by a stand-in of NVML that only they have: while a page or a Prometheus asks, the
-# agents of a job on both nodes tell load, memory, temperature and watts, and their processes that read them end after it;
-# nobody asks, nothing is sampled. Without Chromium the answers of the daemon are checked all the same.
+# GPUs of two hosts of launch: ssh, by a stand-in for NVML that only they have: while a page or Prometheus asks, the
+# agents of a job on both nodes report load, memory, temperature and watts, and their sampling processes end afterwards;
+# nothing is sampled if nobody asks. Without Chromium the daemon's answers are still checked.
 . "$TOP/tests/hosts.sh"
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"

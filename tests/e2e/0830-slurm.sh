@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Jobs with launch: slurm on a real Slurm: one trains to its end; one waits and says why, and is
-# cancelled; a notice before the time limit leads to a checkpoint and a new allocation; the daemon and
-# slurmctld are killed under one that runs, and a lost submit never makes two.
+# Jobs with launch: slurm on a real Slurm: one trains to its end; one waits with a reason, and is cancelled; a notice
+# before the time limit leads to a checkpoint and a new allocation; daemon and slurmctld are killed during a job, and a
+# lost submit never makes two jobs.
 . "$TOP/tests/slurm/open.sh"
 cat >train.yaml <<YAML
 launch: slurm

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What a real Slurm refuses for good ends the job at once, after one attempt, with the option, its value and what there
-# is; what it refuses for now is waited for, and the job runs then.
+# A permanent refusal by a real Slurm ends the job at once, after one attempt, with the option, its value and the
+# available choices; a temporary refusal makes the job wait, and then it runs.
 . "$TOP/tests/slurm/open.sh"
 printf '%s\n' 'launch: slurm' 'resources: {gpus: 0}' 'run: "true"' 'slurm: {partition: main}' >job.yaml
 # refused TEXT ARGUMENT...: the job ends with the text, after its first attempt

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# launch: ssh over cables that can be cut: three seconds of silence cost a job nothing, a host
-# without power loses it to another one, and the login session is not what it lives on.
+# launch: ssh over cables that can be cut: three seconds of silence cost a job nothing, a host without power loses it to
+# another one, and the job does not depend on the login session.
 . "$TOP/tests/hosts.sh"
 hosts_apart
 . "$TOP/tests/e2e/expect.sh"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# jobctl nodes: groups of hosts in config.yaml are checked and resolved at submit; a drained node gets no
-# job, says why, and stays drained when the controller is killed; add and remove.
+# jobctl nodes: groups of hosts in config.yaml are checked and resolved at submit; a drained node gets no job, the
+# reason is shown, and it stays drained when the controller is killed; add and remove.
 . "$TOP/tests/e2e/expect.sh"
 [ -x "$BIN/jobctl-ssh" ] || { echo "built without libssh: no jobctl-ssh"; exit 77; }
 cd "$WORK"

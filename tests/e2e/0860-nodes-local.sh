@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# resources.nodes on this machine, an agent for each node: ranks are numbered over all nodes, logs of any
-# are found, training comes to the bits of one rank; a node that is lost is named and the job goes on
-# without it, while the controller is killed and comes back; a run job takes it again.
+# resources.nodes on this machine, an agent for each node: ranks are numbered over all nodes, logs of each are found,
+# training gives the bits of one rank; a lost node is named and the job continues without it, while the controller is
+# killed and restarted; a run job uses the node again.
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/nodes.sh"
 cd "$WORK"

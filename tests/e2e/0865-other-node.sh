@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# The node that has no say: a rank of it that dies or stands still is named with it, and all go on; then
-# it is lost with all of its ranks, and the job goes on without it.  Whatever happens, the weights have
-# the bits of one rank.
+# The node that is not the leader: a rank of it that dies or hangs is named with the node, and all continue; then the
+# node is lost with all of its ranks, and the job continues without it. In each case the weights have the bits of one
+# rank.
 . "$TOP/tests/e2e/events.sh"
 cd "$WORK"
 JOBCTL_NODE_LOST_S=5 jobctl daemon --detach

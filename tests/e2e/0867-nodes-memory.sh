@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Ranks on two nodes, and no checkpoint for long: one of the second node is killed, and all go on from
+# Ranks on two nodes, and no checkpoint for a long time: one rank of the second node is killed, and all resume from
 # memory, the others in their processes; each node's agent has a part of the state, and the rest comes from the other
-# node.  A rank that stands still costs no more; a copy torn on one node is not used on the other.  Whatever
-# happens, the weights have the bits of one rank.
+# node. A hanging rank costs no more; a copy torn on one node is not used on the other. In each case the weights have
+# the bits of one rank.
 . "$TOP/tests/e2e/events.sh"
 cd "$WORK"
 JOBCTL_NODE_LOST_S=5 jobctl daemon --detach

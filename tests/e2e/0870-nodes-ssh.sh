@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# resources.nodes over SSH, on four real hosts: the job that runs here, and bit by bit the same; what
-# happens to hosts - the login sessions closed, the cable cut for three seconds and for ever, all
-# processes killed, the power lost, the first one's, too - costs it nothing, or that host: the next
-# attempt goes on with others, or smaller, and of what was given up nothing lives on.
+# resources.nodes over SSH, on four real hosts: the same job as here, with the same bits. Closed login sessions and a
+# cable cut for three seconds cost nothing; a cable cut forever, all processes killed, or a power cut, also on the first
+# host, costs that host: the next attempt runs on others, or with fewer, and nothing of the abandoned attempt stays
+# alive.
 . "$TOP/tests/hosts.sh"
 hosts_apart
 . "$TOP/tests/e2e/expect.sh"

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# jobctl doctor FILE with launch: ssh: all hosts at once, each row with its host; whether they answer each
-# other, share checkpoint.dir and read the same data; a host that is not there is a row, too. What is
-# not the same before an attempt refuses it.
+# jobctl doctor FILE with launch: ssh: all hosts at once, each row with its host; whether they reach each other, share
+# checkpoint.dir and read the same data; a missing host is a row, too. Differences found before an attempt refuse it.
 . "$TOP/tests/hosts.sh"
 hosts_apart
 . "$TOP/tests/e2e/expect.sh"

@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# resources.nodes on a real Slurm: one allocation of four nodes, an agent on each, ranks over both, logs of
-# all; training comes to the bits of one rank; an agent that is killed is a node lost: the next
-# allocation leaves that node out and is smaller.
+# resources.nodes on a real Slurm: one allocation of four nodes, an agent on each, ranks over all, logs of all; training
+# gives the bits of one rank; a killed agent is a lost node: the next allocation excludes that node and is smaller.
 NODES=4
 . "$TOP/tests/slurm/open.sh"
 . "$TOP/tests/e2e/nodes.sh"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A command as a job: its words arrive as they are, its exit code comes back, Ctrl-C asks what to do with it.
+# A command as a job: its arguments arrive unchanged, its exit code is returned, Ctrl-C asks what to do with it.
 cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
 on_terminal() { python3 -IS "$TOP/tests/e2e/terminal.py" "$@"; }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Many jobs at once: several files, orders for all, the list of many.
+# Many jobs at once: several files, commands for all, the list of many.
 cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
 on_terminal() { python3 -IS "$TOP/tests/e2e/terminal.py" "$@"; }

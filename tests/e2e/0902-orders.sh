@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Orders to the daemon.
+# Requests to the daemon that change jobs.
 cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
 

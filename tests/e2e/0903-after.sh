@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A job after others: to succeed, to end, to fail; what it waits for is told, and what can never be ends it.
+# A job that waits for others to succeed, end or fail: what it waits for is shown, and an impossible condition ends it.
 cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
 submit() { jobctl run -d -q --set resources.cpus=1 --set retry.max=0 "$@"; }

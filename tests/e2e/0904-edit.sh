@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# jobctl edit: another spec for a job that waits, checked as a submit is, whole or not at all; nothing typed is lost.
+# jobctl edit: another spec for a waiting job, checked like a submit, applied completely or not at all; no typed text is
+# lost.
 cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
 on_terminal() { python3 -IS "$TOP/tests/e2e/terminal.py" "$@"; }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# jobctl shell: a command, or a shell on a terminal, with the directory, environment and secrets of a rank; the exit code
-# is its own.  A job that does not run, and a rank that is not there, are refused with a sentence.
+# jobctl shell: a command, or a shell on a terminal, with the directory, environment and secrets of a rank; it returns
+# the command's exit code. A job that is not running, and a missing rank, are refused with an error.
 . "$TOP/tests/e2e/expect.sh"
 mkdir -p "$WORK/there"
 cat >"$WORK/two.yaml" <<YAML

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A sweep: one row for all members, their values, the best, one member by its index, its plain spec, retry of what
-# failed, a job after a sweep, and the removal of all.
+# A sweep: one row for all members, their values, the best one, a member by its index, its plain spec, retry of failed
+# members, a job after a sweep, and the removal of all.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 cat >lr.yaml <<'YAML'

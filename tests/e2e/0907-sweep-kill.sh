@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The daemon is killed after the n-th commit in the life of a sweep, for every third n (SWEEP_KILL_STEP=1: for each):
-# each member runs once, none is lost, and the counts are right.  The same for its cancel: nothing of it goes on.
+# each member runs once, none is lost, and the counts are right. The same during its cancel: no member keeps running.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 cat >life.yaml <<'YAML'

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# An array of 10,000: nothing of a member is stored before it starts, and the daemon does no work for those that wait.
-# max_parallel, hold, a job submitted later, cancel of the whole; and a store that is lost in the middle.
+# An array of 10,000: nothing of a member is stored before it starts, and waiting members cost the daemon no work.
+# max_parallel, hold, a job submitted later, cancel of the whole; and a store lost in between.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 cat >many.yaml <<'YAML'

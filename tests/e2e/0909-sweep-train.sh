@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # A sweep of `train:`: the values are in the spec of each run and change its loss; points that the engine refuses are
-# told with their place; the template is sound.
+# reported with their place; the template is valid.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 cat >icons.yaml <<YAML

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A file of weights is told from what it is; a hostile one is refused by name and runs nothing. A text encoder's folder
-# encodes captions.
+# A file of weights is described by its contents; a hostile one is refused by name and runs nothing. A text encoder's
+# folder encodes captions.
 cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
 golden=$TOP/tests/golden/pth

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A model's weights under both namings and in every form that others publish: each begins the same run, to the bit, also
-# where each rank keeps a part of them.
+# A model's weights under both namings and in every published format: each starts the same run, to the bit, even if each
+# rank keeps only a part of them.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 make() { python3 "$TOP/tests/e2e/weights.py" native/step-00000002/model.safetensors "$@"; }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Weights that do not fit are refused before anything is read or allocated: by submit, plan and doctor as by the run;
-# weights_strict: false takes what fits.
+# Weights that do not fit are refused before anything is read or allocated, by submit, plan, doctor and the run;
+# weights_strict: false uses what fits.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 export JOBCTL_HOME=$WORK/home

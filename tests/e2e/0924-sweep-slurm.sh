@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A sweep with launch: slurm on a real Slurm: each member is a task of an array, no more of them run at once than max_parallel,
-# also through a daemon that was killed; and its cancel leaves nothing in Slurm's queue.
+# A sweep with launch: slurm on a real Slurm: each member is a task of an array, at most max_parallel run at once, even
+# if the daemon is killed; a cancel leaves nothing in Slurm's queue.
 . "$TOP/tests/slurm/open.sh"
 cat >sweep.yaml <<YAML
 launch: slurm

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# snapshot: true: the job runs the code of its submit, in a copy that it keeps over its starts; what is no code, or a
-# secret, stays behind; originals are shared, read-only, and end with their last job.  Without a snapshot git's commit
-# and diff are recorded, and nothing about the code makes a submit fail.
+# snapshot: true: the job runs the code as of its submit, in a copy that it keeps across starts; files that are not
+# code, or are secret, are left out; originals are shared, read-only, and removed with their last job. Without a
+# snapshot git's commit and diff are recorded, and no problem with the code fails a submit.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 export JOBCTL_SNAPSHOT_MIB=2

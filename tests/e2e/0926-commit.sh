@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# At each submit the commit of the workdir and what was changed since are recorded beside the job, for its user alone;
-# neither git nor its absence nor its refusal makes a submit fail.  With a snapshot git says what the code is, in
-# repositories below as well.
+# At each submit, the workdir's commit and later changes are recorded with the job, readable by its user only; neither
+# git, nor its absence, nor an error in it fails a submit. With a snapshot git lists the code, including nested
+# repositories.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 command -v git >/dev/null || { echo "no git here"; exit 77; }

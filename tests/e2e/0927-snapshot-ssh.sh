@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# launch: ssh on a host that does not share the workdir: it gets the code of the submit, by contents, once; the job's
-# copy there is kept over its attempts.  A host that shares the workdir works in it, unless the spec wants a snapshot.
+# launch: ssh on a host that does not share the workdir: it gets the submitted code, by contents, once; the job's copy
+# there is kept across attempts. A host that shares the workdir uses it, unless the spec requires a snapshot.
 . "$TOP/tests/hosts.sh"
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"

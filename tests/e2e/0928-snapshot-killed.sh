@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A submit that is killed while it takes the snapshot leaves nothing half done, and so does a daemon that is killed
-# while it makes the job's copy.  Several nodes on this machine share the copy, and jobctl shell stands in it.
+# A submit killed while it takes the snapshot leaves nothing partial, nor does a daemon killed while it makes the job's
+# copy. Several nodes on this machine share the copy, and jobctl shell starts in it.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 mkdir -p w bin

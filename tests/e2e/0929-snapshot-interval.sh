@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Snapshots of a GPU's state every third step: a killed rank costs at most three steps, and the run ends with the
-# bits of one that was left alone.  Copies finish as late as can be (CUDA_CPU_LATE), so an update that does not wait
-# for the copy would be in it.
+# Snapshots of a GPU's state every third step: a killed rank costs at most three steps, and the run ends with the bits
+# of an undisturbed one. Copies finish as late as possible (CUDA_CPU_LATE), so an update that did not wait for the copy
+# would be visible in it.
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/events.sh"
 . "$TOP/tests/e2e/gpus.sh"

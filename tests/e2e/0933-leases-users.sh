@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Three users of one machine, each with a daemon of its own, and jobs that take all of its CPU slots: never two at
-# once, also when agents are killed, and everybody gets a turn. As root they are three real users.
-# LEASE_JOBS: jobs of each user (tests/soak/leases.sh).
+# Three users of one machine, each with a daemon, and jobs that need all CPU slots: never two at once, even if agents
+# are killed, and everybody gets a turn. As root they are three real users. LEASE_JOBS: jobs per user
+# (tests/soak/leases.sh).
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 jobs=${LEASE_JOBS:-4}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Two GPUs (a stand-in for NVML), three daemons: each job gets a GPU that nobody has; the third waits and says who has
-# them and since when; kill -9 of agent and guardian frees no GPU while a rank computes, and that of the rank does. A
-# program outside of jobctl is waited for. A job's name is shown to the group of show_names_to alone.
+# Two GPUs (a stand-in for NVML), three daemons: each job gets a GPU that nobody holds; the third waits and reports who
+# holds them and since when; kill -9 of agent and guardian frees no GPU while a rank computes, and that of the rank
+# does. Programs outside jobctl are waited for. A job's name is shown only to the group of show_names_to.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 export JOBCTL_MACHINE_DIR=$WORK/machine LD_LIBRARY_PATH=$WORK/lib FAKE_NVML=$WORK/gpus

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What a user of a shared machine sees of another: who and since when, never the name of a job, unless both are in the
-# group that show_names_to names. A directory that others could change is not used, and the doctor says so.
+# What users of a shared machine see of each other: who and since when, never a job's name, unless both are in the group
+# of show_names_to. A directory that others could change is not used, and doctor reports it.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 export JOBCTL_MACHINE_DIR=$WORK/machine

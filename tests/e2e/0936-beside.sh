@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A bit of a file beside a job is flipped (tests/attack/beside.py): each file of a script, at two places, in states that
-# a job can be in; and the files that a restart of a training reads again. All places: make soak.
+# A bit is flipped in a file in a job's directory (tests/attack/beside.py): each file of a script, at two places, in the
+# states that a job can be in; and the files that a restarted training reads again. All places: make soak.
 . "$TOP/tests/e2e/wait.sh"
 export BESIDE_SECRET='of this test'
 /usr/bin/python3 -B "$TOP/tests/attack/beside.py" "$WORK" 2 held setup retried "agent killed" "daemon killed" "store lost"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# jobctl -H HOST from a machine without a daemon: what it prints and returns is what it is there; a spec is read here
-# and checked there; commands of the machine itself run there; a host without jobctl, one with another version and one
-# that does not exist are sentences.
+# jobctl -H HOST from a machine without a daemon: output and exit codes are those of the host; a spec is read here and
+# checked there; commands about the machine itself run there; a host without jobctl, one with another version and one
+# that does not exist give an error.
 . "$TOP/tests/hosts.sh"
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# jobctl -H over connections that break: logs -f, run, logs --events -f, wait and status -w go on where they were, nothing is
-# lost or printed twice, a sentence tells that the host is away and another that it is back; a daemon killed there
-# costs nothing; Ctrl-C ends the wait, and a refused login is an answer.
+# jobctl -H over connections that break: logs -f, run, logs --events -f, wait and status -w resume where they were,
+# nothing is lost or printed twice, one message reports that the host is lost and another that it is back; a daemon
+# killed there costs nothing; Ctrl-C ends the wait, and a refused login is an error.
 . "$TOP/tests/hosts.sh"
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"

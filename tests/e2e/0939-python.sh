@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# templates/jobctl.py: the examples of docs/PYTHON.md, its manual and its types; the same from afar, by jobctl -H and by
-# ssh; iterators go on over a daemon that is killed and connections that break, with nothing lost or doubled; a
-# submit whose connection breaks is repeated and is one job, any other order is not sent again.
+# templates/jobctl.py: the examples of docs/PYTHON.md, its manual and its types; the same on a far host, by jobctl -H
+# and by ssh; iterators continue across a killed daemon and broken connections, with nothing lost or duplicated; a
+# submit whose connection breaks is repeated and is one job, other requests are not resent.
 . "$TOP/tests/hosts.sh"
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Messages about jobs: a webhook that fails twice gets each message once, also over a kill -9 of the daemon; a hanging one
-# stops nothing; a command; secrets stay out of store and log; mistakes in config.yaml and in a spec are named.
+# Messages about jobs: a webhook that fails twice gets each message once, also across a kill -9 of the daemon; a hanging
+# one stops nothing; a command; secrets stay out of store and log; mistakes in config.yaml and in a spec are named.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 export XDG_CONFIG_HOME=$WORK/config JOBCTL_TEST_NOTIFY_FASTER=100

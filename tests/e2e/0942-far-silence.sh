@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# jobctl -H over a cable that is cut without a word, as a laptop's network is: a short silence costs nothing, a long one
-# is told, and the output goes on where it was.
+# jobctl -H over a silently cut cable, as with a laptop's network: a short silence costs nothing, a long one is
+# reported, and the output continues where it was.
 . "$TOP/tests/hosts.sh"
 hosts_apart
 . "$TOP/tests/e2e/expect.sh"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# jobctl -H of a host that answers what it likes: terminal commands in answers are not printed, nonsense is a sentence,
-# nothing hangs; secrets are in no process list there.
+# jobctl -H with a host that sends arbitrary answers: terminal commands in answers are not printed, nonsense gives an
+# error, nothing hangs; no process list there shows secrets.
 . "$TOP/tests/hosts.sh"
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"

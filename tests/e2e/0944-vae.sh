@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A picture through an autoencoder and back, with weights of a file and of a diffusers folder: the same latents under
-# both namings, both forms of files, and what is refused in one sentence.
+# A picture through an autoencoder and back, with weights from a file and from a diffusers folder: the same latents
+# under both namings and file formats, and invalid input is refused with one sentence.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# jobctl fetch: what of a repository is downloaded, how the cache looks, where the token goes; the cache without network.
+# jobctl fetch: which files of a repository are downloaded, the layout of the cache, where the token is sent; the cache
+# without network.
 . "$TOP/tests/e2e/hub.sh"
 cd "$WORK"
 big() { head -c "$1" /dev/urandom; }

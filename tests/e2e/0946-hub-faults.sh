@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Downloads that are cut, killed, damaged, refused for a while, or wanted by two at once: each ends with the right bytes
-# and no byte twice, or with a sentence.
+# Downloads that are cut, killed, damaged, refused for a while, or requested by two processes at once: each ends with
+# the right bytes and no byte downloaded twice, or with an error.
 . "$TOP/tests/e2e/hub.sh"
 cd "$WORK"
 model() { mkdir -p "$1" && head -c "${2:-300000}" /dev/urandom >"$1/model.safetensors" && add "me/$1" "$1" >/dev/null; }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A job whose weights are on a hub: what plan, doctor and submit say, who downloads, which commit is trained, and what
+# A job whose weights are on a hub: output of plan, doctor and submit, who downloads, which commit is trained, and what
 # happens without network.
 . "$TOP/tests/e2e/hub.sh"
 cd "$WORK"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The models of a job of two nodes with one cache are downloaded once; status tells how far; a download that is killed
-# goes on in the next try; a stop ends it at once.
+# The models of a job of two nodes with one cache are downloaded once; status shows the progress; a killed download
+# resumes in the next try; a stop ends it at once.
 . "$TOP/tests/e2e/hub.sh"
 cd "$WORK"
 cp -r "$TOP/templates/data/tango-icons" data

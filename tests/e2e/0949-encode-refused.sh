@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Data to be encoded that cannot work is refused with one sentence by plan, doctor, submit and its dry run alike: an encoder
-# that is none, a size, an instruction, a cache that cannot be made, features without text; and nothing is left behind.
+# Encoding that cannot work is refused with one sentence by plan, doctor, submit and its dry run alike: an invalid
+# encoder, a size, an instruction, a cache that cannot be created, features without text; and nothing is left behind.
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/encoders.sh"
 cd "$WORK"

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Data that is wrong is named by file and line, every sample of it, in each layout; a run ends with exit code 65 at the
-# first one.
+# Wrong data is named by file and line, every sample, in each layout; a run ends with exit code 65 at the first one.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 spec() { # spec FOLDER MORE >FILE

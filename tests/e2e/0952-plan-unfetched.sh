@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# plan and doctor of a job whose encoders are on a hub, before they are fetched: what is missing, the command that fetches
-# it, and all that can be planned without; afterwards the whole plan. Adapters are told with rank and layers.
+# plan and doctor of a job whose encoders are on a hub, before they are fetched: what is missing, the command that
+# fetches it, and everything that can be planned without it; afterwards the whole plan. Adapters are shown with rank and
+# layers.
 . "$TOP/tests/e2e/hub.sh"
 . "$TOP/tests/e2e/encoders.sh"
 cd "$WORK"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Whoever submits a job with models of a hub, its spec names their commit: a client of the HTTP API, with the submitter's
-# variables and token, and an edit. What the hub refuses is a mistake with its line there too.
+# The spec of a job with hub models names their commit, however it is submitted: by a client of the HTTP API, with the
+# submitter's variables and token, or by an edit. A refusal by the hub is a mistake with its line there, too.
 . "$TOP/tests/e2e/hub.sh"
 cd "$WORK"
 mkdir tiny other

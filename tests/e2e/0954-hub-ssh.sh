@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# launch: ssh with models of a hub: the submitter looks up the commit and downloads nothing; each host downloads into its
-# own cache, once, with the address of the hub in `env` and the token of `secrets`; a retry there needs no network.
+# launch: ssh with hub models: the submitter looks up the commit and downloads nothing; each host downloads into its own
+# cache, once, with the hub's address from `env` and the token from `secrets`; a retry there needs no network.
 . "$TOP/tests/hosts.sh"
 . "$TOP/tests/e2e/hub.sh"
 cd "$WORK"

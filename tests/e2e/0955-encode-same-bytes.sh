@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A cache of encoded pictures and captions has the same bytes however it came about: by one rank, by two or three, or by
-# ranks that are killed again and again.
+# A cache of encoded pictures and captions has the same bytes whether made by one rank, by two or three, or by ranks
+# that are killed repeatedly.
 . "$TOP/tests/e2e/wait.sh"
 . "$TOP/tests/e2e/encoders.sh"
 . "$TOP/tests/e2e/ranks.sh"

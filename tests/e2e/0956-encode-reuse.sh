@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What a cache of encoded data has is not encoded again: an added picture is the only one, another option has another
-# cache, a damaged file is found and made again.  Training on it is training on features made by hand.
+# Data in the cache is not encoded again: only an added picture is, another option uses another cache, a damaged file is
+# detected and recreated. Training on it equals training on features made by hand.
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/encoders.sh"
 cd "$WORK"

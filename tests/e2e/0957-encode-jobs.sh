@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Jobs whose data is encoded first: status, why and events tell how far it is; killed ranks go on where they were; the
+# Jobs whose data is encoded first: status, why and events show the progress; killed ranks resume where they were; the
 # time counts as data; a second job waits for the first, names it, and encodes nothing again.
 . "$TOP/tests/e2e/events.sh"
 . "$TOP/tests/e2e/encoders.sh"

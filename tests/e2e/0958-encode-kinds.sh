@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Other data and encoders: several scored captions of a picture, several shapes, Lumina-Next's encoders, whose latents are
-# drawn and whose empty caption has one row; a pipeline that has the encoders too; what plan and doctor tell.
+# Other data and encoders: several scored captions per picture, several shapes, Lumina-Next's encoders, whose latents
+# are drawn and whose empty caption has one row; a pipeline that includes the encoders; output of plan and doctor.
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/encoders.sh"
 cd "$WORK"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Data is encoded on two nodes: the same bytes as on one; a node whose agent and ranks are killed meanwhile loses a file at
-# most, and the next attempt goes on from what is there, to the same bytes.
+# Data is encoded on two nodes: the same bytes as on one; a node whose agent and ranks are killed loses at most one
+# file, and the next attempt continues from the existing ones, to the same bytes.
 . "$TOP/tests/e2e/events.sh"
 . "$TOP/tests/e2e/encoders.sh"
 cd "$WORK"

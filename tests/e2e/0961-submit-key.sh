@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# A submit whose connection breaks between the order and its answer is one job: the command repeats it by itself; given
-# up, or interrupted, it names the key with which it can be repeated. Ctrl-C before the answer tells which job is stored.
+# A submit whose connection breaks between request and answer creates one job: the command repeats it by itself; given
+# up, or interrupted, it prints the key with which it can be repeated. Ctrl-C before the answer reports which job is
+# stored.
 . "$TOP/tests/hosts.sh"
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The commands that look at a job, or try something, through jobctl -H: each runs on the far machine with the text of
-# the file that is here, and says the same with the same code.
+# The commands that inspect a job, or try something, through jobctl -H: each runs on the far machine with the text of
+# the local file, and gives the same output and exit code.
 . "$TOP/tests/hosts.sh"
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Messages about trouble while a job runs: a rank that hangs, one that restarts, the last restart used up, max_duration
-# reached; each is one message with its counts, and the job goes on.
+# Messages about trouble while a job runs: a hanging rank, a restarting one, the last restart used up, max_duration
+# reached; each is one message with its counts, and the job continues.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 export XDG_CONFIG_HOME=$WORK/config JOBCTL_TEST_NOTIFY_FASTER=20

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # A sweep with launch: ssh on two hosts: each host runs one member at a time, which takes all its CPU slots; all run the
-# code of the submit, also after a kill -9 of the daemon; what failed is retried, a cancel ends those that run.
+# submitted code, also after a kill -9 of the daemon; failed members are retried, a cancel ends the running ones.
 . "$TOP/tests/hosts.sh"
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# jobctl -H with snapshot: true: the jobctl there takes the code of its side; what is not there, or not named, is a
-# sentence; nothing is left of a snapshot whose submit was refused.
+# jobctl -H with snapshot: true: the jobctl there takes the code on its side; missing or unnamed code is an error;
+# nothing is left of a snapshot whose submit was refused.
 . "$TOP/tests/hosts.sh"
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# jobctl rm also removes a job's copy of its code from its hosts: at once, or when the host is back, by the next daemon
-# as well; the copies of other jobs and the checkpoints stay.
+# jobctl rm also removes a job's code copies from its hosts: at once, or when the host is back, if necessary by the next
+# daemon; copies of other jobs and the checkpoints stay.
 . "$TOP/tests/hosts.sh"
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A job in an image with docker, by a daemon of this test's own: what it sees, a restart, a cancel that reaches the
-# program inside, an agent that is killed; no container is left. Docker's processes are no children of the agent.
+# A job in an image with docker, by a daemon of this test: what it sees, a restart, a cancel that reaches the program
+# inside, a killed agent; no container is left. Docker's processes are not children of the agent.
 . "$TOP/tests/e2e/events.sh"
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A sweep with launch: slurm on a real Slurm is one job array, of which Slurm runs max_parallel at once. A member is
-# cancelled, fails and is retried by itself; slurmctld is killed in between; a sweep of many members makes few arrays.
+# A sweep with launch: slurm on a real Slurm is one job array, of which Slurm runs max_parallel at once. Members are
+# cancelled, fail and are retried separately; slurmctld is killed in between; a sweep of many members makes few arrays.
 . "$TOP/tests/slurm/open.sh"
 mkdir runs
 cat >sweep.yaml <<YAML

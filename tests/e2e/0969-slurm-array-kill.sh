@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The daemon is killed around the submission of a job array: while its members are stored (those that are not are submitted by themselves), while the files of the array
-# are written, once they are, with the submission on its way, and after it. No array is submitted twice,
-# and each member runs once.
+# The daemon is killed around the submission of a job array: while its members are stored (the others are submitted
+# separately), while the array's files are written, after that, during the submission, and after it. No array is
+# submitted twice, and each member runs once.
 . "$TOP/tests/slurm/open.sh"
 mkdir runs
 cat >sweep.yaml <<YAML

@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Tasks of a job array that Slurm takes away: one is requeued, one that runs and one that waits are cancelled outside
-# jobctl, one is preempted. Each of their members restarts, never more than max_parallel run, and the others are not
-# touched.
+# Tasks of a job array that Slurm takes away: one is requeued, a running and a waiting one are cancelled outside jobctl,
+# one is preempted. Each of their members restarts, at most max_parallel run, and the others are not affected.
 . "$TOP/tests/slurm/open.sh"
 cat >sweep.yaml <<YAML
 launch: slurm

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Two users of one machine with jobs on several nodes, which are simulated on it: the jobs wait for each other's CPU
-# slots, say on which node, and what is held goes back when the job ends, when it is cancelled, and when its agent is
-# killed.
+# Two users of one machine with jobs on several simulated nodes: the jobs wait for each other's CPU slots, report on
+# which node, and resources are released when the job ends, is cancelled, or its agent is killed.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 export JOBCTL_MACHINE_DIR=$WORK/machine

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A run that cannot fit into the memory of its device is refused: at submit where the GPU is known (a stand-in for NVML,
-# and CUDA kernels on the CPU), else at its start, and no attempt follows. train.memory_check: false starts it.
+# A run that cannot fit into its device's memory is refused: at submit if the GPU is known (a stand-in for NVML, and
+# CUDA kernels on the CPU), else at its start, and no attempt follows. train.memory_check: false starts it anyway.
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/events.sh"
 . "$TOP/tests/e2e/gpus.sh"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Adapters on GPUs (the kernels run on the CPU, NCCL is a stand-in): the losses are those of the CPU, but for bf16; two
-# GPUs that share the state train the bits of one; pictures are drawn with the frozen weights of the training model.
+# Adapters on GPUs (the kernels run on the CPU, NCCL is a stand-in): the losses are those of the CPU, up to bf16
+# rounding; two GPUs that share the state train the bits of one; pictures are drawn with the frozen weights of the
+# training model.
 . "$TOP/tests/e2e/events.sh"
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/gpus.sh"

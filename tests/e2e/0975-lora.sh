@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# train.lora: adapters of frozen weights are one computation with ddp, zero1 and fsdp, on any number of ranks, with
-# AdamW and CAME, and across resumes; the weights below them must be the same ones at each start.
+# train.lora: adapters of frozen weights compute the same with ddp, zero1 and fsdp, on any number of ranks, with AdamW
+# and CAME, and across resumes; the frozen weights must be the same at each start.
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/ranks.sh"
 cd "$WORK"

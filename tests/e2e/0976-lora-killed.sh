@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A rank of a job with adapters is killed: the next generation reads the frozen weights again, goes on from memory,
-# and ends with the bits of a run that was left alone.
+# A rank of a job with adapters is killed: the next generation reads the frozen weights again, resumes from memory, and
+# ends with the bits of an undisturbed run.
 . "$TOP/tests/e2e/events.sh"
 cd "$WORK"
 cat >base.json <<JSON

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# jobctl export: each form of the weights begins the same run, to the bit; adapters are as diffusers saves them, and
-# merged ones are the sums of their products; a directory is complete or not there.
+# jobctl export: each format of the weights starts the same run, to the bit; adapters are in diffusers' format, and
+# merged ones are the sums of their products; a directory is complete or absent.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 spec() { # NAME MEMBERS OF MODEL, OF TRAIN

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# train.config: a configuration of NVlabs/Sana is read as it is; the job's own keys win; what is not supported is refused
-# with file, line and key; the stored spec has the values, so the file may change or go afterwards.
+# train.config: a configuration of NVlabs/Sana is read unchanged; the job's own keys take precedence; unsupported keys
+# are refused with file, line and key; the stored spec has the values, so the file may later change or be removed.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 export JOBCTL_HOME=$WORK/home

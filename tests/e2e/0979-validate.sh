@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Pictures of train.validate: encoded prompts, one file per prompt and step, a sheet, the same ones with several ranks and
-# all ways to share, and after any number of kills.
+# Pictures of train.validate: encoded prompts, one file per prompt and step, a sheet; the same with several ranks, with
+# every sharing, and after any number of kills.
 . "$TOP/tests/e2e/wait.sh"
 . "$TOP/tests/e2e/encoders.sh"
 . "$TOP/tests/e2e/ranks.sh"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# jobctl-train sample --weights: a diffusers folder draws, with no job, the picture that the job drew of its prompt; with
-# the adapters of another job, that job's.
+# jobctl-train sample --weights: without a job, a diffusers folder draws the picture that the job drew for its prompt;
+# with another job's adapters, that job's picture.
 . "$TOP/tests/e2e/encoders.sh"
 cd "$WORK"
 make_pipe pipe

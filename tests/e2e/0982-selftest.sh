@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# jobctl-train selftest: a model that has learned passes; each part that is wrong fails alone, and what is not there is not
-# run.
+# jobctl-train selftest: a trained model passes; each wrong part fails separately, and missing parts are not run.
 cd "$WORK"
 icons=$TOP/templates/data/tango-icons
 mkdir pics

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# jobctl show --metrics: the curves of a training as CSV and JSON are those of the API, a row per step.
+# jobctl show --metrics: the curves of a training as CSV and JSON equal those of the API, a row per step.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 printf 'name: curve\nrun: %s\nresources: {gpus: 0}\n' "sh -c 'for i in 1 2 3; do echo \"step \$i/3 loss 0.\$i\"; sleep 1.1; done'" >c.yaml

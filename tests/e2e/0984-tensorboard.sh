@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Event files for TensorBoard: read by python3-protobuf with the messages of TensorFlow, checked by python3-crc32c. They
-# have the losses of metrics.jsonl, the pictures and the settings; a run that resumes says from which step on.
+# Event files for TensorBoard: read by python3-protobuf with TensorFlow's messages, checked by python3-crc32c. They
+# contain the losses of metrics.jsonl, the pictures and the settings; a resumed run records the step from which it
+# resumes.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 python=/usr/bin/python3     # that of the packages

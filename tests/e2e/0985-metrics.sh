@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Metrics: promtool and Prometheus' own Python library read both formats, a real Prometheus scrapes them by TCP, and the
-# numbers are those of the jobs. The TCP port serves nothing else; a port that is taken stops no daemon.
+# numbers are those of the jobs. The TCP port serves nothing else; a port in use does not stop the daemon.
 . "$TOP/tests/e2e/expect.sh"
 command -v promtool >/dev/null || { echo "prometheus is not installed"; exit 77; }
 python=/usr/bin/python3     # that of the packages

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The page in a browser, asked by curl: no port until somebody asks for a link, which works once; what a request needs
-# (the cookie and the key), and what is refused: other hosts and origins, paths, methods, many wrong links.
+# The page in a browser, requested by curl: no port until somebody asks for a link, which works once; what a request
+# needs (the cookie and the key), and what is refused: other hosts and origins, paths, methods, many wrong links.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 cat >job.yaml <<'YAML'

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The page in Chromium: the link logs in, jobs are listed, one is opened by keyboard and shows why, a curve and its log;
-# what looks like markup in logs and reasons stays text; cancel asks first; nothing violates the content policy.
+# markup in logs and reasons stays text; cancel asks first; nothing violates the content policy.
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/browser.sh"
 cd "$WORK"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The streams of server-sent events: a stream gives rows as they change, and the events of a job with their seq; with
-# Last-Event-ID it gives what was missed, also to a new daemon; who fell too far behind is told to read again.
+# The streams of server-sent events: a stream sends rows as they change, and the events of a job with their seq; with
+# Last-Event-ID it sends what was missed, also by a new daemon; a client too far behind is told to reload.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 cat >job.yaml <<'YAML'

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The files of the page: all together are small, vendored ones are those of their release, none names another host,
-# every file that one names is there, and every text has a key in the table.
+# The files of the page: their total is small, vendored ones match their release, none names another host, every
+# referenced file exists, and every text has a key in the table.
 . "$TOP/tests/e2e/expect.sh"
 cd "$TOP/controller/dashboard"
 sed -n 's/^| `\(.*\)` | `\([0-9a-f]*\)` |$/\2  uplot\/\1/p' uplot/README.md | sha256sum -c --quiet

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The page in Chromium with 10,000 finished jobs: the list is there at once, few rows exist, search and counts are of all;
-# a change is seen without a request, a lost daemon is said, and the page goes on with the next one; two tabs.
+# The page in Chromium with 10,000 finished jobs: the list appears at once, few rows exist, search and counts cover all;
+# a change is shown without a request, a lost daemon is reported, and the page continues with the next one; two tabs.
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/browser.sh"
 . "$TOP/tests/e2e/many_jobs.sh"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The pages of a job, of a comparison and of machines in Chromium: story and zoom, logs of two ranks, samples, an edited
-# spec with mistakes by line; each page as a screen reader, a phone and a keyboard meet it; hostile text stays text.
+# spec with mistakes by line; each page with a screen reader, a phone and a keyboard; hostile text stays text.
 . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/browser.sh"
 cd "$WORK"

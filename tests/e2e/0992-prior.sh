@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Prior preservation: the loss of a step is that of the pictures plus a weight times that of other ones, and so are its
-# gradients; the same bits on several ranks, however they share, and after a resume. A folder's pictures have one caption.
+# Prior preservation: the loss of a step is the loss of the pictures plus a weight times that of the prior pictures, and
+# so are its gradients; the same bits on several ranks, with every sharing, and after a resume. A folder's pictures have
+# one caption.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 mkdir dog class

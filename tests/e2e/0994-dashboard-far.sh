@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # jobctl -H HOST dashboard: the page of another machine at the same port here, until the command is stopped; no daemon
-# starts here, and what the page refuses there it refuses from here.
+# starts here, and requests refused there are refused from here.
 . "$TOP/tests/hosts.sh"
 hosts_apart
 . "$TOP/tests/e2e/expect.sh"
