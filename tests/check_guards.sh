@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# check_guards.sh - each guard refuses what it is there for, and refuses to pass with nothing to check
+# check_guards.sh - checks that each guard refuses what it should, and fails with nothing to check
 #
 # A small house that all guards accept is built once. Each case copies it, breaks one thing and expects one
 # guard to fail with one sentence.

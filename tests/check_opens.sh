@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # check_opens.sh ROOT OBJDIR OBJECT... - files that somebody else can write are opened in one place
 #
-# A FIFO in the place of a file stops whoever opens it, and a link leads elsewhere. In the safe rooms of
+# A FIFO in place of a file blocks the process that opens it, and a link leads elsewhere. In the safe rooms of
 # ROOT/tests/rooms.txt only engine/base/safe_open.h opens files; other sources are exceptions there, with the
 # reason why nobody can plant anything. A directory listing (opendir) waits for nothing and is free.
 #
-# The daemon has one loop, which a file system that does not answer would stop. Sources of the loop rooms that name
-# files by a path are listed there (files PATH REASON): a thread does it, or why the loop may.
+# The daemon has one loop, which a hanging file system would block. Sources of the loop rooms that access files by path
+# are listed there (files PATH REASON), with the reason why the loop cannot block: usually a thread does it.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$1

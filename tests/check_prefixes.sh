@@ -4,7 +4,7 @@
 #
 # A noun is a file name.  A function that begins with a noun and an underscore is defined in that noun's files:
 # remote_link_close() in link.c or link_part.c, and in one folder only.  Of several nouns that fit, the longest counts;
-# a part without a header of its own (plan_gpus.c) counts as the noun it is a part of (plan).  Tests link all
+# a part without its own header (plan_gpus.c) counts as the noun it is a part of (plan).  Tests link all
 # libraries together.  Exceptions are in ROOT/tests/rooms.txt, and one that is not needed any more is an error.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# check_pure.sh ROOT OBJDIR - the pure cores call no clock, no I/O, no event loop, no store, and keep nothing
+# check_pure.sh ROOT OBJDIR - the pure cores call no clock, no I/O, no event loop, no store, and keep no state
 #
 # A decision must be replayable, so its object may reference only what depends on arguments alone: other pure
 # files, the functions of LIBRARY below, and what ROOT/tests/rooms.txt says that they borrow.  Nor may it have

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# check_scripts.sh [DIR] - refuses lines in the scripts of DIR (tests/) that test nothing, or wait in a way
-# that says nothing when it fails
+# check_scripts.sh [DIR] - refuses lines in the scripts of DIR (tests/) that test nothing, or wait without a message on
+# failure
 #
 # What a job runs (a heredoc, a line with "run: ") is not looked at. Refused is:
 #   ! COMMAND              bash -e does not end at a command that is told to fail; say "! COMMAND || exit 1"

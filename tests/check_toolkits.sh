@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# check_toolkits.sh LIBS.MK - what make does with toolkits that this machine does not have, by a stand-in of nvcc
+# check_toolkits.sh LIBS.MK - tests make with CUDA toolkits that this machine does not have, with a stand-in for nvcc
 #
 # The stand-in says that it is of FAKE_VERSION and knows FAKE_CODE; it compiles nothing, or fails with FAKE_ERROR.
 # LIBS.MK is that of this build, so that no library is looked for again.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# run_units.sh TEST... - run cmocka programs, as many at once as there are processors; print one
-# line each, and all of a failing one
+# run_units.sh TEST... - runs cmocka programs, as many at once as there are processors; prints one line each, and the
+# whole output of a failing one
 #
 # Each runs from the top of the tree.  cmocka's own closing lines follow, so
 # that a reader of the log sees how many tests ran.  Of at most three that failed each is run once more, alone: one that

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# tests.mk - what the Makefile knows of tests: their programs, and the targets that run them
+# tests.mk - the Makefile's part for tests: their programs, and the targets that run them
 
 # A test program beside them, which is not installed: the engine against numbers of the models' authors.
 VERIFY   := $(BIN)/jobctl-verify

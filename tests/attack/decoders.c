@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decoders.c - mutated pictures at the decoders of engine/data/image.h, without libFuzzer
+/* decoders.c - feeds mutated pictures to the decoders of engine/data/image.h, without libFuzzer
  *
  *   decoders SEED CASES [FIRST]
  *
  * Pictures of every kind that the formats' libraries write are made on the spot; each case damages one of them:
  * bits, extreme numbers, a cut, a piece twice or of another picture; of a PNG often with a right checksum, without
- * which the library looks no further. What must hold is told in tests/fuzz/fuzz_image.c. Meant for a build with
+ * which the library looks no further. tests/fuzz/fuzz_image.c states what must hold. Meant for a build with
  * sanitizers. A case depends on SEED and its number alone: `decoders SEED 1 CASE` repeats it.
  */
 #include <errno.h>

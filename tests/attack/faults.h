@@ -2,8 +2,8 @@
 /* faults.h - the page that the driver (faults.py) and the programs under attack share
  *
  * The file named by $FAULTS is mapped by every program that starts with faults.so in LD_PRELOAD.  The driver
- * writes into it which calls of which program are counted and which of them fail; what has happened stands in
- * it too.  Offsets are those of faults.py: change both.
+ * writes into it which calls of which program are counted and which of them fail; it also records what has happened.
+ * Offsets are those of faults.py: change both.
  */
 #ifndef TESTS_ATTACK_FAULTS_H
 #define TESTS_ATTACK_FAULTS_H

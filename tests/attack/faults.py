@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# faults.py - let the n-th call fail, for each n, and look whether all is whole afterwards
+# faults.py - lets the n-th call fail, for each n, and checks the state afterwards
 #
 #   faults.py BIN LIBRARY WORK [--budget S] [--seed N] [--stride K] [--not-memory] [SCENE[:ERROR[:N]] ...]
 #

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# faults.sh - what the tests of faults say: . "$TOP/tests/attack/faults.sh"
+# faults.sh - common parts of the fault tests: . "$TOP/tests/attack/faults.sh"
 library=$(dirname "$BIN")/obj/tests/attack/faults.so
 [ -e "$library" ] || { echo "tests/attack/faults.so is not built: make e2e builds it"; exit 77; }
 mkdir "$WORK/faults"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* faults_calls.c - the calls of the C library that can fail on demand; see faults.h
  *
- * A call that fails does nothing.  EINTR and FAULT_SHORT are for those of which POSIX knows them.
+ * A call that fails does nothing.  EINTR and FAULT_SHORT apply only to calls for which POSIX allows them.
  */
 #include <dirent.h>
 #include <dlfcn.h>

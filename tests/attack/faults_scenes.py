@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# faults_scenes.py - what is under way when a call fails, one class each
+# faults_scenes.py - the scenes in which a call fails, one class each
 #
-# ready() brings about the state of before, act() is what the fault is in, after() says without the fault what must
-# be so; then the checker looks (faults_home.py).  A scene keeps its home from case to case.
+# ready() creates the initial state, act() runs with the fault, after() states without the fault what must hold; then
+# the checker runs (faults_home.py).  A scene keeps its home from case to case.
 import os
 
 from faults_home import must, wait_until

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dist.c - all-reduce of N ranks on this machine, beside N processes that each only copy
+/* dist.c - all-reduce of N ranks on this machine, compared with N processes that only copy
  *
  * dist [RANKS | NODESxRANKS]...: a table for each.  4 is four ranks that share memory;
  * 2x2 are two "nodes" of two, between which it is TCP over the loopback interface.

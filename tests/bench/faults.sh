@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# faults.sh BIN - how soon the embedded engine trains again after a rank was killed, and a hang is noticed
+# faults.sh BIN - how soon the engine trains again after a rank was killed, and how soon a hang is detected
 #
 # FAULTS (5) times each, on one job of 2 ranks: a rank is killed with SIGKILL, then one is stopped with SIGSTOP.
 # Steps take about 50 ms on 2 quiet cores; the step time is printed.  Exit 1 if a target is missed.

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# hosts.sh BIN - how soon agents are at work on other hosts, beside plain ssh to the same hosts
+# hosts.sh BIN - how soon agents work on other hosts, compared with plain ssh to the same hosts
 #
 # Real sshd on this machine (tests/hosts.sh): four hosts of one job, whose programs were sent before; then
 # AGENTS (64) hosts, names of one sshd, with a job each, all let go at once; and as many `ssh HOST true`

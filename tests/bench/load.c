@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* load.c - ask the daemon as fast as it answers, and time it
+/* load.c - sends requests as fast as the daemon answers, and times them
  *
  *   load submit SOCKET COUNT CONNECTIONS SPEC    POST /v1/jobs, held, COUNT times
  *   load cancel SOCKET FIRST COUNT CONNECTIONS   POST /v1/jobs/ID/cancel

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# restart.sh BIN - how soon the death of a rank is noticed, and how soon the next generation runs
+# restart.sh BIN - how soon a rank's death is detected, and how soon the next generation runs
 #
 # A rank reports a checkpoint and kills itself, KILLS (11) times; the times are those of the events.  Exit 1
 # if a target is missed.

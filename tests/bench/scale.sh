@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # scale.sh BIN AGENTS - a controller with many agents: its start, its processor time, its memory
 #
-# RUNNING (default 1000) simulated agents over real sockets, a heartbeat of each per second, beside
+# RUNNING (default 1000) simulated agents over real sockets, one heartbeat each per second, with
 # DONE (default 100000) finished jobs; measured for SECONDS (default 20). Exit 1 if a target is missed.
 set -euo pipefail
 bin=$(cd "$1" && pwd)

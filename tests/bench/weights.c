@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weights.c - how long the initial weights of Sana-1600M take, beside one core that draws number by number
+/* weights.c - time to draw the initial weights of Sana-1600M, compared with one core that draws number by number
  *
  * Every tensor is drawn whole, into one buffer. The numbers one by one are 16,777,216, and their time is scaled.
  */

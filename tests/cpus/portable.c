@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* portable.c - one line for each kind of number that must not depend on the processor: its name, its digest
+/* portable.c - prints name and digest of each kind of number that must not depend on the processor
  *
  * tests/cpus/run.sh compares these lines between processors.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuda_cpu.h - between the files of the stand-in; programs see cuda_runtime.h only */
+/* cuda_cpu.h - internals of the stand-in; programs include cuda_runtime.h only */
 #ifndef CUDA_CPU_H
 #define CUDA_CPU_H
 

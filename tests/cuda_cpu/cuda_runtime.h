@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuda_runtime.h - a stand-in: the .cu files as ordinary C++, kernels run on the CPU
  *
- * Every thread of a block is a fiber with a stack of its own, so that barriers
- * and shuffles between threads work; blocks run one after another.  Device
- * memory lies in one region that (with CUDA_CPU_GUARD) nobody may touch but
- * kernels and copies, is full of NaNs when new, and has fences behind every piece.
+ * Every thread of a block is a fiber with its own stack, so that barriers
+ * and shuffles between threads work; blocks run one after another.  Device memory is one region that (with
+ * CUDA_CPU_GUARD) only kernels and copies may access, is full of NaNs when new, and has a fence after each piece.
  *
  * Streams are queues (streams.cc).  Kernels that were compiled with -fsanitize=thread have each of their
  * accesses to memory checked (watch.cc); limits of a launch are those of the GPU that CUDA_CPU_GPU names.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mma.h - a stand-in: products of 16 x 16 x 16 by a warp; its first lane does all the work
  *
- * What a GPU demands of pointers and row distances is demanded here too.  Lanes meet in each call, which
- * orders no memory: what a lane has written is there for the warp after __syncwarp() only.
+ * What a GPU demands of pointers and row distances is demanded here too.  Lanes meet in each call, which orders no
+ * memory: the warp sees what a lane has written only after __syncwarp().
  */
 #ifndef CUDA_CPU_MMA_H
 #define CUDA_CPU_MMA_H

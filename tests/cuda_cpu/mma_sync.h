@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mma_sync.h - stand-ins for ldmatrix, mma.sync and cp.async (kernels/mma.cuh), by fragments of the PTX ISA
  *
- * The first two are of a warp: all lanes must come, and their meeting orders no memory.
+ * The first two are of a warp: all lanes must take part, and their meeting orders no memory.
  */
 #ifndef CUDA_CPU_MMA_SYNC_H
 #define CUDA_CPU_MMA_SYNC_H

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh BIN PLUGIN CHECK_KERNELS TEST_MEMORY NCCL [WATCHED [all]] - the CUDA backend, as far as it goes without a GPU
+# run.sh BIN PLUGIN CHECK_KERNELS TEST_MEMORY NCCL [WATCHED [all]] - checks the CUDA backend, as far as possible without
+# a GPU
 #
 # PLUGIN is libjobctl_cuda.so built against the stand-in of CUDA beside this
 # file: the same sources, run on the CPU.  WATCHED is the same with each access of a kernel to memory

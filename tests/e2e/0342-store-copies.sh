@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A copy of the store each day and at each clean stop, of which three are kept. A lost store is replaced by its newest
-# sound copy, and what is newer than that is taken over from job.json. Removed jobs stay removed, and no id is used again.
+# The store is copied daily and at each clean stop; three copies are kept. A lost store is replaced by its newest intact
+# copy, and newer state is taken over from job.json. Removed jobs stay removed, and no id is reused.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 db=$JOBCTL_HOME/jobs.db copies=$JOBCTL_HOME/snapshots

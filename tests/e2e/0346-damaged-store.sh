@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# The cause instead of "bug", 503 or the end of daemon.log: a damaged store, a damaged row, a log offset that the
-# kernel refuses, a start error longer than a line. A daemon does not run on a damaged store: it puts a copy in its place.
+# The cause is reported instead of "bug", 503 or the end of daemon.log: a damaged store, a damaged row, a log offset
+# that the kernel refuses, a start error longer than a line. A daemon does not run on a damaged store: it replaces it by
+# a copy.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 printf 'name: one\nrun: echo hello\n' >one.yaml

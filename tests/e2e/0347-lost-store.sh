@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Nothing is taken for another's: a lost store hands out no id again, and a job does not go on
-# from a stranger's checkpoint in its checkpoint.dir, but from those of its own, of the jobs that it waited for, of
-# the job that it retries, and from one that it names.
+# After a lost store no id is reused, and a job does not continue a foreign checkpoint in its checkpoint.dir; it does
+# continue its own, those of jobs that it waited for, of the job that it retries, and one that it names.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 spec() { # NAME STEPS SEED [MORE]: a job that trains

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# The store is lost, replaced by an older copy, and damaged, again and again in the middle of a hundred jobs, with some
-# running: the next daemon says so and takes the jobs over from their job.json, running jobs are found again, and at the
-# end each job has succeeded once and has run once.
-# alone: a hundred jobs, and one must run beside another
+# The store is lost, replaced by an older copy, and damaged, repeatedly, during a hundred jobs, some of them running:
+# the next daemon reports it and takes the jobs over from their job.json, running jobs are found again, and at the end
+# each job has succeeded and run exactly once. alone: a hundred jobs, and one must run beside another
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 [ "$(nproc)" -ge 2 ] || { echo "one job must run beside another"; exit 77; }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The store is lost, and its copy is older than what the agent of a running job has been told is stored: events are
-# nowhere any more.  The job goes on and ends all the same; the daemon says what is missing, and asks for it once.
+# The store is lost, and its copy is older than what the agent of a running job knows to be stored, so events exist
+# nowhere. The job still continues and ends; the daemon reports what is missing, and asks for it once.
 . "$TOP/tests/e2e/events.sh"
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# What job.json must keep for the day on which the store is lost: which events of an agent the store had (else those of a
-# dead agent come twice), that the job was taken over (else a living agent is asked for events that are nowhere), and which
-# jobs were removed (else one whose directory somebody put back is there again).
+# What job.json must record in case the store is lost: which events of an agent the store had (else those of a dead
+# agent are duplicated), that the job was taken over (else a living agent is asked for events that exist nowhere), and
+# which jobs were removed (else one whose directory somebody restored reappears).
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 db=$JOBCTL_HOME/jobs.db

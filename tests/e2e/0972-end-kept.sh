@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The daemon dies after it has stored the end of a job, and before its job.json has it: the next daemon writes it there, so
-# that a job that is taken over from job.json does not run again. The same where job.json is damaged, and where rows are.
+# The daemon dies after it has stored a job's end, and before the job's job.json has it: the next daemon writes it
+# there, so that a job taken over from job.json does not run again. The same if job.json or rows are damaged.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 db=$JOBCTL_HOME/jobs.db

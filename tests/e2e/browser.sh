@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# browser.sh - what the tests of the dashboard in Chromium need, else they are skipped: . "$TOP/tests/e2e/browser.sh"
+# browser.sh - skips tests of the dashboard in Chromium if their programs are missing: . "$TOP/tests/e2e/browser.sh"
 #
 # Bootstrap installs it with --all. DASHBOARD_SHOTS=DIR keeps the pictures.
 chromium=$(command -v chromium) || { echo "chromium is not installed (deploy/bootstrap.sh --all)"; exit 77; }

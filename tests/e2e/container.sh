@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# container.sh - podman with a store of this test's own, and an image made here: . "$TOP/tests/e2e/container.sh"
+# container.sh - podman with a private store, and an image made here: . "$TOP/tests/e2e/container.sh"
 #
-# The image is busybox alone, so nothing is downloaded.  runc, vfs and a store of its own: they work as root also where
-# the machine has hybrid cgroups, no overlay and few rights.  Skips the test where podman is missing or cannot run.
+# The image is busybox alone, so nothing is downloaded.  runc, vfs and a private store work as root even on a machine
+# with hybrid cgroups, without overlay and with few rights. Skips the test if podman is missing or cannot run.
 command -v podman >/dev/null || { echo "podman is not installed"; exit 77; }
 command -v runc >/dev/null || { echo "runc is not installed"; exit 77; }
 busybox=$(command -v busybox) || { echo "busybox-static is not installed"; exit 77; }

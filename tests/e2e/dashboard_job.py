@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# dashboard_job.py FILE SHOTS CHROMIUM DRIVER AXE - the pages of jobs, machines and a comparison, as several people meet them
+# dashboard_job.py FILE SHOTS CHROMIUM DRIVER AXE - the pages of jobs, machines and a comparison, as different users see
+# them
 import pathlib
 import sys
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# dashboard_page.py FILE SHOTS - opens the link of `jobctl dashboard` in Chromium and looks at the pages as a user does
+# dashboard_page.py FILE SHOTS - opens the link of `jobctl dashboard` in Chromium and checks the pages as a user sees
+# them
 import pathlib
 import sys
 import time

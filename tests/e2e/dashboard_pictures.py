@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# dashboard_pictures.py FILE SHOTS CHROMIUM DRIVER KEPT - compares the main pages with KEPT, a JSON of what is said of each picture:
-# its size, the light of cells of 1/24 of its width (00 to ff), and the share of each colour in percent
+# dashboard_pictures.py FILE SHOTS CHROMIUM DRIVER KEPT - compares the main pages with KEPT, a JSON that describes each
+# picture: its size, the brightness of cells of 1/24 of its width (00 to ff), and the share of each colour in percent
 import os
 import pathlib
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# encoders.sh - tiny encoders made on the spot, and specs that train on what they give; sourced by tests of the cache
+# encoders.sh - tiny encoders made here, and specs that train on their output; sourced by tests of the cache
 
 # make_pipe DIR: a diffusers folder with the autoencoder of tests/golden/vae (4 channels at a quarter of the size), a
 # random Gemma-2 of 32 channels, and the tokenizer of tests/golden

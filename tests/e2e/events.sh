@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# events.sh - wait for what the ranks of jobs do: . "$TOP/tests/e2e/events.sh"
+# events.sh - waits for events of jobs' ranks: . "$TOP/tests/e2e/events.sh"
 . "$TOP/tests/e2e/wait.sh"
 
 # flight JOB RANK: its page

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# examples.sh - the job files of docs/YOUR-SCRIPT.md, run as they stand there: . "$TOP/tests/e2e/examples.sh"
+# examples.sh - the job files of docs/YOUR-SCRIPT.md, run unchanged: . "$TOP/tests/e2e/examples.sh"
 . "$TOP/tests/e2e/expect.sh"
 
 # example NAME: the lines from "# NAME.yaml" to the next empty one become $WORK/NAME.yaml

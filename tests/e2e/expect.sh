@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# expect.sh - what the tests of the command line say: . "$TOP/tests/e2e/expect.sh"
+# expect.sh - checks for tests of the command line: . "$TOP/tests/e2e/expect.sh"
 . "$TOP/tests/e2e/wait.sh"
 
 # code EXPECTED COMMAND...: run it, compare the exit code; output in $WORK/out and $WORK/err

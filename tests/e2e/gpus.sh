@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# gpus.sh - a machine with GPUs in $WORK: programs of their own in bin, and in lib the CUDA kernels built for
-# the CPU, a stand-in of NVML, and for NCCL a file that cannot be loaded, whatever this machine has; a test that
-# wants NCCL builds the stand-in over it. Ends the test with 77 where the kernels are not built. CUDA_CPU_PLUGIN: other
-# kernels (tests/cuda_cpu/plant/run.sh).
+# gpus.sh - a machine with GPUs in $WORK: private programs in bin, and in lib the CUDA kernels built for the CPU, a
+# stand-in of NVML, and for NCCL a file that cannot be loaded, whatever this machine has; a test that wants NCCL builds
+# the stand-in over it. Ends the test with 77 where the kernels are not built. CUDA_CPU_PLUGIN: other kernels
+# (tests/cuda_cpu/plant/run.sh).
 plugin=${CUDA_CPU_PLUGIN:-$BIN/../obj/tests/cuda_cpu/libjobctl_cuda.so}
 [ -f "$plugin" ] || { echo "the CUDA kernels are not built for the CPU: make cuda-cpu"; exit 77; }
 cd "$WORK"

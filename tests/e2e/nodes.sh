@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# nodes.sh - one job spec, wherever it runs: . "$TOP/tests/e2e/nodes.sh"
+# nodes.sh - one job spec for all launchers: . "$TOP/tests/e2e/nodes.sh"
 . "$TOP/tests/e2e/wait.sh"
 
 # place NAME: a directory with the spec, a copy to the byte, and what it needs beside it

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# wait.sh - wait for an event with a limit, and read JSON: . "$TOP/tests/e2e/wait.sh"
+# wait.sh - waits for an event with a time limit, and reads JSON: . "$TOP/tests/e2e/wait.sh"
 #
-# The only place where a loop sleeps until something is so; tests/check_scripts.sh refuses others.  On a slow
+# The only place where a loop sleeps until a condition holds; tests/check_scripts.sh refuses others.  On a slow
 # machine set TEST_PATIENCE: every limit is multiplied by it.
 
 # wait_for [SECONDS] MESSAGE COMMAND...: until COMMAND succeeds, for at most SECONDS (WAIT_S, 60).  If that is

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cpus.c - a machine with $FAKE_CPUS CPU slots, by LD_PRELOAD
  *
- * Only the affinity mask of a process shows them; threads run on the CPUs that there are.
+ * Only a process's affinity mask shows them; threads run on the real CPUs.
  */
 #include <sched.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  *
  *   FAKE_DISK_SLOW=TEXT:MS       fsync() of a path with TEXT in it takes so long
  *   FAKE_DISK_FAIL=TEXT:ERRNO    it fails
- *   FAKE_DISK_FULL=TEXT:FILE     while FILE exists, nothing can be made or written below a path with
+ *   FAKE_DISK_FULL=TEXT:FILE     while FILE exists, nothing can be created or written below a path with
  *                                TEXT in it: it fails with the error whose number is in FILE, or ENOSPC
  *   FAKE_MEMORY=KIB              what /proc/meminfo says is available
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nccl.c - a stand-in for libnccl.so.2: real sums between processes, and its failures on demand
  *
- * Works on ordinary memory.  Ranks meet in a memfd of rank 0's process, whose /proc path is the unique id,
+ * Works on ordinary memory.  Ranks communicate through a memfd of rank 0's process, whose /proc path is the unique id,
  * so nothing is left behind.  A thread of each communicator does the collectives.  Beside the stand-in of
  * CUDA (tests/cuda_cpu/streams.cc) one begins when its stream comes to it, and is "in progress" only until
  * it is in the stream; elsewhere it begins at once, and is in progress until it is done.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_code_manifest.c - the list of files of a snapshot, as a host gets it from a controller
+/* fuzz_code_manifest.c - a snapshot's file list, as a host receives it from a controller
  *
  * What is accepted has paths that stay inside, in order, none below a file or a link of the list; its digest is that
  * of the same list read again.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_csv_record.c - a record of CSV that somebody else wrote
  *
- * Fields lie in the text, in order; what is refused has a sentence.
+ * Fields are inside the text, in order; a refusal has a message.
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_ignore.c - a .gitignore of somebody else: the first line is a path, the rest are rules
+/* fuzz_ignore.c - somebody else's .gitignore: the first line is a path, the rest are rules
  *
  * A rule for another directory, and one without effect, change nothing.
  */

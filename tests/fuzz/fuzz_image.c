@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_image.c - a picture that somebody else made
  *
- * Bytes become a picture of a size in range, every pixel of it readable and scalable, or
- * a sentence that names the file and nothing else.
+ * Bytes become a picture of a size in range, every pixel of it readable and scalable, or an error that names the file
+ * and nothing else.
  */
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_job_core.c - the life of a job as an agent of any version may tell it
+/* fuzz_job_core.c - the life of a job, as reported by an agent of any version
  *
  * Each line is a JSON object, one input: {"in": 3, "at": ms, "attempt": n,
  * "event": kind, "text": words, "body": {}}; "in" counts as enum
- * core_input_kind.  Whatever comes: a refused input changes nothing, replaying
+ * core_input_kind.  Whatever the input: a refused input changes nothing, replaying
  * the events gives the same job, what is stored is JSON, only the controller
  * and an attempt's last event end a job, and done is done.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_manifest.c - the manifest of a checkpoint that something has been at
+/* fuzz_manifest.c - a checkpoint's manifest that may have been changed
  *
- * What is read names files of its own directory only, and verifying it reads nothing else.
+ * An accepted manifest names only files in its own directory, and verifying it reads nothing else.
  */
 #include <fcntl.h>
 #include <limits.h>

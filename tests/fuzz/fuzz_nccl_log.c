@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_nccl_log.c - what calls itself NCCL's log, and was perhaps written by a rank's own print
+/* fuzz_nccl_log.c - text that claims to be NCCL's log, and may come from a rank's own print
  *
- * Whatever it says, what was understood stays in its bounds, and there is a judgement in words that
- * can be stored.
+ * Whatever it contains, parsed values stay in bounds, and the verdict is text that can be stored.
  */
 #include <string.h>
 

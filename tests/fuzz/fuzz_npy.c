@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_npy.c - an array of NumPy, or an archive of them, that somebody else wrote
  *
- * What is accepted gives every number without a wrong read; what is refused has a sentence.
+ * Accepted input gives every number without an invalid read; a refusal has a message.
  */
 #include <string.h>
 

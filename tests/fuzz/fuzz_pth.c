@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_pth.c - a file of torch.save() that somebody else wrote
  *
- * What is accepted gives every number of every tensor without a wrong read; what is refused has a sentence.
+ * Accepted input gives every number of every tensor without an invalid read; a refusal has a message.
  */
 #include <string.h>
 

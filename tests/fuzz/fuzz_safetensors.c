@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_safetensors.c - a file of tensors that somebody else wrote
  *
- * What is accepted must lie inside the file, be found by its name, convert
- * without a wrong read, and survive writing and reading again.
+ * What is accepted must lie inside the file, be found by its name, convert without an invalid read, and survive writing
+ * and reading again.
  */
 #include <string.h>
 #include <sys/mman.h>

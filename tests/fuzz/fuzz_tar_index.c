@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_tar_index.c - a tar file that somebody else wrote
  *
- * The walk ends; each member lies in the file, has a name, and is found again by its place.  What is refused has a
- * sentence.
+ * The walk ends; each member is inside the file, has a name, and is found again by its position. A refusal has a
+ * message.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_tokenizer.c - a tokenizer.json or tokenizer.model that somebody else wrote
  *
- * What is accepted gives ids that exist for every text, and a text for every such id; what is refused has a sentence.
+ * An accepted tokenizer gives existing ids for every text, and a text for every such id; a refusal has a message.
  */
 #include <string.h>
 

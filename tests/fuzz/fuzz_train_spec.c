@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_train_spec.c - a job spec as JSON, written by hand
  *
- * It becomes a struct whose numbers are in the ranges that the engine counts on, or a
- * sentence, and then the struct is untouched.
+ * It becomes a struct whose numbers are in the ranges that the engine requires, or an error that leaves the struct
+ * unchanged.
  */
 #include <string.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* replay.c - run a fuzz target over the files of its corpus, without libFuzzer
+/* replay.c - runs a fuzz target over the files of its corpus, without libFuzzer
  *
  *   fuzz_NOUN FILE|FOLDER...
  *
- * The input lies in a block of exactly its size, so that the address sanitizer
- * sees a read past its end.  An input that aborts is named by the last line.
+ * The input is in a block of exactly its size, so that the address sanitizer detects a read past its end. The last line
+ * names an input that aborts.
  */
 #include <dirent.h>
 #include <string.h>

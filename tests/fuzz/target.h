@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* target.h - what a fuzz target is
+/* target.h - the interface of a fuzz target
  *
  * tests/fuzz/fuzz_NOUN.c defines the function below: it feeds outside bytes to
  * one parser and aborts when a promise of its header is broken.  `make fuzz`

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check_kernels.c - every CUDA kernel against its CPU twin, at odd sizes
+/* check_kernels.c - compares every CUDA kernel with its CPU version, at odd sizes
  *
  *   check_kernels PLUGIN fp32|bf16           compare; a line per kernel, exit 1 on any difference
  *   check_kernels PLUGIN fp32|bf16 --time    time them at the sizes of Sana-1600M, 1024 px

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* encoder_cases.h - what check_kernels compares of the encoders of texts and pictures; part of kernel_cases.h */
+/* encoder_cases.h - cases of check_kernels for the encoders of texts and pictures; part of kernel_cases.h */
 #ifndef TESTS_GPU_ENCODER_CASES_H
 #define TESTS_GPU_ENCODER_CASES_H
 

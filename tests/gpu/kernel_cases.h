@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_cases.h - what check_kernels compares: for each kernel its arrays, its call and its sizes */
+/* kernel_cases.h - the cases of check_kernels: for each kernel its arrays, its call and its sizes */
 #ifndef TESTS_GPU_KERNEL_CASES_H
 #define TESTS_GPU_KERNEL_CASES_H
 

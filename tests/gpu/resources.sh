@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# resources.sh LOG [--table] - what each CUDA kernel takes of a multiprocessor, and whether it may
+# resources.sh LOG [--table] - the resources of a multiprocessor that each CUDA kernel uses, and whether they are
+# permitted
 #
 # LOG is what ptxas -v said while the plugin was built.  A kernel fails that
 # spills registers to memory, that leaves room for less than two blocks of 256

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# roofline.sh GPU COUNTS <PROFILE - each kernel's time beside the least that it can take
+# roofline.sh GPU COUNTS <PROFILE - each kernel's time compared with its theoretical minimum
 #
 # PROFILE has the lines "profile" of `jobctl-train bench --profile` or `check_kernels --time`. COUNTS is
 # tests/ptx/counts.txt or step.txt: per kernel and grid the bounds of a call, on A100, H100 and H200. Products are

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# run.sh BIN PLUGIN CHECK_KERNELS - the CUDA backend on a real GPU: right first, then how fast
+# run.sh BIN PLUGIN CHECK_KERNELS - checks the CUDA backend on a real GPU, then measures its speed
 #
 # Needs no make and no compiler: what it runs may have been built elsewhere.
 # Each part runs whatever became of the others, with a limit of time, and a table

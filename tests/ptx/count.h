@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* count.h - what a launch does, counted: instructions by class, memory, bank conflicts; and time bounds from that
+/* count.h - counts what a launch does: instructions by class, memory, bank conflicts; and derives time bounds
  *
  * Counts depend on the kernel, its shape and, where it branches on data, on the data: not on the machine or time.
  */

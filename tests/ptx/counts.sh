@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# counts.sh PLUGIN CHECK_KERNELS VERSION - what each kernel does at the shapes of Sana-1600M, counted, against counts.txt
+# counts.sh PLUGIN CHECK_KERNELS VERSION - compares each kernel's counts at the shapes of Sana-1600M with counts.txt
 #
 # UPDATE=1 rewrites counts.txt. Counts are those of one VERSION of nvcc; with another one nothing is compared.
 set -u

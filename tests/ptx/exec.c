@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exec.c - a launch: its blocks, their warps in turn, and the lanes of a warp in lock-step
+/* exec.c - runs a launch: its blocks, their warps in turn, and the lanes of a warp in lock-step
  *
  * ISA, "Machine-Specific Semantics" and "bar, barrier". Where lanes part at a branch, those that take it run first,
  * to the immediate post-dominator of the branch (flow.c), then the others; from there on they go together. A kernel

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* flow.c - where the sides of a branch meet again: its immediate post-dominator
+/* flow.c - finds where the sides of a branch meet again: its immediate post-dominator
  *
  * By the iteration of Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm", on the reversed graph of
  * instructions; the node after the last instruction is the end of the kernel.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* form.h - an instruction as it is written, between operands.c and decode.c */
+/* form.h - an instruction as written, shared by operands.c and decode.c */
 #ifndef PTX_FORM_H
 #define PTX_FORM_H
 

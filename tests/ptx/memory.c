@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.c - loads, stores and asynchronous copies, and what is checked of each address
+/* memory.c - loads, stores and asynchronous copies, and the checks of each address
  *
  * ISA, "ld", "st": an address is a multiple of the access's size, of a vector of the vector's; "Generic
  * Addressing": shared and local memory are windows of the generic space (code.h).

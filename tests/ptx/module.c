@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* module.c - what others ask about a parsed module, and its end */
+/* module.c - queries about a parsed module, and its destruction */
 #include "tests/ptx/code.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shared.c - who touches which bytes of shared memory, and what orders them
+/* shared.c - detects races on shared memory
  *
  * Two accesses to the same bytes, one of them a write, need a barrier between them: of the block (bar.sync), or,
  * between lanes of a warp, bar.warp.sync.  ISA, "Memory Consistency Model": that lanes run in lock-step here orders

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* warp.c - what the lanes of a warp do together: shuffles, votes, barriers; and vectors of registers */
+/* warp.c - operations across the lanes of a warp: shuffles, votes, barriers; and vectors of registers */
 #include "tests/ptx/run.h"
 
 /* All lanes of the warp are here, and none has ended. More than the ISA asks of cp.async's groups, which each thread

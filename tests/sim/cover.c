@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cover.c - see world.h: what of the tables has been seen to happen
+/* cover.c - see world.h: which rows of the tables have been exercised
  *
  * The linker sends every call of job_fsm_step() through here (--wrap), so that
  * an arrow counts when the real core has taken it.

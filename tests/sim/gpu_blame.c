@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_blame.c - see world.h: when a GPU may be left out, and that it is
+/* gpu_blame.c - see world.h: when a GPU may be excluded, and that it is
  *
  * Written from agent/core/gpu_blame.h, not from its code.
  */

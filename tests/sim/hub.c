@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hub.c - see world.h: the controller's shell around job_core, as controller/job/job_apply.c,
- * effects.c, fleet.c and remote_local.c do it, on a played store and network */
+ * effects.c, fleet.c and remote_local.c do it, on a simulated store and network */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

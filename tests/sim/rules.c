@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rules.c - see world.h: what must hold whatever just happened
+/* rules.c - see world.h: invariants, checked after every event
  *
- * Written from the headers of the modules, not from their code, so that a
- * small shift there is a contradiction here.
+ * Written from the headers of the modules, not from their code, so that a small change there contradicts this file.
  */
 #include <ctype.h>
 #include <stdio.h>

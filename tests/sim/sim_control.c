@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim_control.c - seeds through a world of faults; after each step the rules hold
+/* sim_control.c - runs seeds through a world of faults, and checks the rules after each step
  *
  *   sim_control SEEDS [FIRST]    the seeds that once failed, then SEEDS of them from FIRST (1), on all
  *                                processors, a line for each that fails;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim_goodput.c - how much of a large machine's time becomes steps, by how failures are answered
+/* sim_goodput.c - the share of a large machine's time that becomes steps, by failure policy
  *
  *   sim_goodput [--nodes N] [--mtbf D] [--days N] [--every D] [--write D] [--repair D] [--seeds N]
  *               [--policy NAME]

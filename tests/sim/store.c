@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store.c - see world.h: what the controller has committed, and what a restart makes of it */
+/* store.c - see world.h: what the controller has committed, and the state after a restart */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* world.h - a controller, its agents and their ranks on a virtual clock and network
  *
  * The decisions are the real ones (job_core, sched, retry, agent_core, the
- * fence of wire); what is around them is played: a store that keeps what was
+ * fence of wire); everything around them is simulated: a store that keeps what was
  * committed, processes that die at any moment, messages that are late, lost,
  * doubled, out of order or of another age, disks that fill, clocks that jump.
  * Everything follows from the seed.

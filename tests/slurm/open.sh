@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # open.sh - how a test with a real Slurm begins: NODES=2; . "$TOP/tests/slurm/open.sh"
 #
-# Skips itself with a sentence where there is no Slurm; else a cluster of NODES (1) runs, ends with the test,
-# and SLURM_CONF and the directory are those of the test.
+# Skips the test with a message if there is no Slurm; otherwise starts a cluster of NODES (1) that ends with the test,
+# and sets SLURM_CONF and the test's directory.
 
 [ -x "$BIN/jobctl-slurm" ] || { echo "jobctl-slurm is not built: no libslurm on this machine"; exit 77; }
 . "$TOP/tests/e2e/expect.sh"

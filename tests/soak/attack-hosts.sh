@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Hosts that are hostile or broken: servers that are no sshd (tests/attack/hosts.py), and real ones whose commands print
-# without end, keep still, hang up or talk nonsense. Every command about them ends in time, with one sentence per host.
+# endlessly, stay silent, hang up or print nonsense. Every command about them ends in time, with one sentence per host.
 . "$TOP/tests/hosts.sh"
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# max_duration stands still while a job waits for what other users hold, also over a restart of its daemon.
+# max_duration does not count while a job waits for resources of other users, even across a restart of its daemon.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 export JOBCTL_MACHINE_DIR=$WORK/machine

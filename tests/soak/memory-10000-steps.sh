@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Ten thousand steps, with checkpoints and prunes, take no more memory at the end than after the
-# first thousand.
+# Ten thousand steps, with checkpoints and prunes, use no more memory at the end than after the first thousand.
 cat >"$WORK/spec.json" <<JSON
 {"schema":1,"train":{"model":{"preset":"tiny","depth":1,"hidden":32,"heads":1},
  "data":{"path":"$TOP/templates/data/tango-icons","resolution":16,"caption_words":4},

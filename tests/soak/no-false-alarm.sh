@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# SECONDS_OF_IT of a job of three ranks in which a random one stands still for up to 4 s, again and again, while
-# the machine is busy with something else, too: nobody is accused of a hang. Then one does hang, and is.
+# SECONDS_OF_IT of a job of three ranks in which a random one stops for up to 4 s, repeatedly, while the machine is also
+# busy with other work: no hang is reported. Then one really hangs, and is reported.
 cat >"$WORK/icons.yaml" <<YAML
 name: icons
 resources: {ranks: 3, cpus: 1}

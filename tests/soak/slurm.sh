@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What takes Slurm its time: a limit that Slurm itself enforces, a submit that slurmctld acknowledged
+# Events that take Slurm a long time: a limit that Slurm itself enforces, a submit that slurmctld acknowledged
 # and lost, a node that is given up while its processes live on, a job that Slurm requeues, and others that
 # take its nodes.
 NODES=2

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* verify.h - compare the engine with numbers computed by the models' authors' code
  *
- * A case is NAME.json (configuration in the authors' keys) beside
- * NAME.safetensors (weights, inputs, expected outputs), and optionally
- * NAME.ref64.safetensors (the same outputs from a double precision run, which
+ * A case is NAME.json (configuration in the authors' keys) next to NAME.safetensors (weights, inputs, expected
+ * outputs), and optionally NAME.ref64.safetensors (the same outputs from a double precision run, which
  * then replace the expected ones) and NAME.optstate.safetensors.  The tensors of the
  * file determine the checks: "in.*" a forward pass with activations, "loss.*" and
  * "grad.*" a training step, "step0.*" and on a run of the optimizer.  Cases of Next-DiT

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verify_data.c - kind "data": what the readers of Sana's authors gave for each sample of some folders and shards
+/* verify_data.c - kind "data": output of the Sana authors' readers for each sample of some folders and shards
  *
  * Each object of the JSON with "cases" is one reader: SanaImgDataset, SanaWebDataset, SanaWebDatasetMS_ASPECT_RATIO_N,
  * and with features instead of pictures vae_feat_MS and vae_and_text_feat_MS.  A case has the sample's key, captions,

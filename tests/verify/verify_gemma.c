@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verify_gemma.c - kinds "gemma1" and "gemma2": what a text encoder makes of token ids
+/* verify_gemma.c - kinds "gemma1" and "gemma2": a text encoder's output for token ids
  *
  * "in.input_ids" and "in.attention_mask"; "act.hidden.I" is what layer I is given, "out.last_hidden_state" and
  * "out.hidden_minus2" the results, "sel.y" the rows that the model gets.  Weights are tensors, or drawn by a rule.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verify_internal.h - inside of verify, shared by verify*.c only */
+/* verify_internal.h - internals of verify, shared by verify*.c only */
 #ifndef TESTS_VERIFY_VERIFY_INTERNAL_H
 #define TESTS_VERIFY_VERIFY_INTERNAL_H
 

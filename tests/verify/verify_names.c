@@ -2,7 +2,7 @@
 /* verify_names.c - kinds "names" and "names-table": diffusers' names as the authors', and the rows of each
  *
  * "map" has pairs of names, and "op" where rows are taken: "rows 64..127 of 192".  Where CASE.authors.safetensors and
- * CASE.diffusers.safetensors are beside the JSON, the rows must be the same bytes, and a model of either gives the
+ * CASE.diffusers.safetensors are next to the JSON, the rows must be the same bytes, and a model of either gives the
  * authors' output where that has one.
  */
 #include <limits.h>

@@ -2,7 +2,7 @@
 /* verify_pth.c - kind "pth": a file of torch.save(), exactly; and files that must be refused
  *
  * "content" maps paths of the saved object to a tensor's type, shape and SHA-256 of its bytes, or to a value.
- * A case with "files" instead lists files beside it of which each must be refused by a sentence that names it.
+ * A case with "files" instead lists files next to it, each of which must be refused by a message that names it.
  */
 #include <limits.h>
 #include <stdlib.h>

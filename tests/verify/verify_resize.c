@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verify_resize.c - kind "resize": pictures and what Pillow makes of them, to the bit
+/* verify_resize.c - kind "resize": pictures resized exactly as by Pillow
  *
  * Tensors in.I [H,W,3] and out.I.FILTER of bytes; the size is that of the tensor.
  */

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh WHICH BIN PLUGIN CHECK_KERNELS TEST_MEMORY NCCL - are faults found that are planted into the kernels?
+# run.sh WHICH BIN PLUGIN CHECK_KERNELS TEST_MEMORY NCCL - checks that faults planted into the kernels are found
 #
 # PLUGIN was built from the kernels with all faults in them (plant.py), of which $CUDA_CPU_PLANT turns one on.
-# WHICH: all, a number, a range (40-60), or ten: other ten with each commit.  Without a fault nothing may be found.
+# WHICH: all, a number, a range (40-60), or ten: another ten with each commit.  Without a fault nothing may be found.
 set -u
 here=$(dirname "$0")
 which=$1 plugin=$(realpath "$3") kernels=$4

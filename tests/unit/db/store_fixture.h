@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_fixture.h - a store in a directory of its own, and rows to put into it */
+/* store_fixture.h - a store in a private directory, and rows for it */
 #ifndef TESTS_UNIT_DB_STORE_FIXTURE_H
 #define TESTS_UNIT_DB_STORE_FIXTURE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_removed.c - what a removed job leaves, the jobs that mention it, pages of finished jobs */
+/* test_removed.c - the row of a removed job, the jobs that mention it, pages of finished jobs */
 #include "db/checkpoints.h"
 #include "db/events.h"
 #include "db/orphans.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_shrink_pace.c - a store that is written much is made smaller seldom, but not never; a quiet one at each look */
+/* test_shrink_pace.c - a busy store is shrunk rarely, but not never; a quiet one at each check */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

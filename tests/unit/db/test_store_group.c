@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_store_group.c - a transaction is whole or leaves nothing, also one that several writers share */
+/* test_store_group.c - a transaction is complete or has no effect, even if several writers share it */
 #include <sys/wait.h>
 #include <unistd.h>
 

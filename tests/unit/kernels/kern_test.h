@@ -2,8 +2,8 @@
 /* kern_test.h - helpers of the kernel tests: every instruction set, random arrays, comparison
  *
  * A test is a function of (table of kernels, one row of sizes).  The reference
- * is naive and in double.  Arrays have a guard behind them: a kernel that
- * writes past its end is caught without a sanitizer too.
+ * is naive and in double.  Arrays are followed by a guard: a kernel that writes past the end is detected even without a
+ * sanitizer.
  */
 #ifndef TESTS_KERN_TEST_H
 #define TESTS_KERN_TEST_H

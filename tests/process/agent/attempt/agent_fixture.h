@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* agent_fixture.h - the real jobctl-agent in a directory of its own, and a controller that talks to it
+/* agent_fixture.h - the real jobctl-agent in a private directory, and a controller that talks to it
  * over its socket; for test_agent*.c, each of which is one program */
 #ifndef TESTS_AGENT_FIXTURE_H
 #define TESTS_AGENT_FIXTURE_H

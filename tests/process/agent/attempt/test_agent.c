@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_agent.c - an attempt from its launch to its end: what is started, told, stopped, left */
+/* test_agent.c - an attempt from its launch to its end: starts, reports, stops, leftovers */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

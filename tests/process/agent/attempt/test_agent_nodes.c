@@ -2,7 +2,7 @@
 /* test_agent_nodes.c - two real agents as one attempt: the first speaks for both; see
  * agent/nodes/leader.h
  *
- * The test plays the controller: it launches the first, is shown the door, and shows it to the other.
+ * The test is the controller: it launches the first, receives its endpoint, and passes it to the other.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_attach.c - the controller's hand on another machine: find, start, pass on, bury */
+/* test_attach.c - attach on another machine: find and start an agent, relay, clean up */
 #include "tests/process/agent/attempt/agent_fixture.h"
 
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_host_cache.c - what goes from a host, and what stays; see agent/attempt/host_cache.h */
+/* test_host_cache.c - what is removed from a host, and what is kept; see agent/attempt/host_cache.h */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_machine_lease.c - leases of a machine between real processes: who gets what, kill -9 anywhere, planted files
  *
- * As root each user is one of its own; otherwise all are this user. */
+ * As root, each user is a different one; otherwise all are this user. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

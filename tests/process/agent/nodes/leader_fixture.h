@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* leader_fixture.h - a head in this process, members in processes of their own, real ranks on each
+/* leader_fixture.h - a leader in this process, followers in separate processes, real ranks on each
  * */
 #ifndef TESTS_LEADER_FIXTURE_H
 #define TESTS_LEADER_FIXTURE_H

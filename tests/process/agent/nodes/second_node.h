@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* second_node.h - the second of two nodes, which says what a test says
+/* second_node.h - the second of two nodes, whose messages a test sends
  *
- * The functions of agent/nodes/node_channel.h in this file take the place of agent/nodes/node_channel.c.
+ * The functions of agent/nodes/node_channel.h in this file replace agent/nodes/node_channel.c.
  */
 #ifndef TESTS_PROCESS_AGENT_NODES_SECOND_NODE_H
 #define TESTS_PROCESS_AGENT_NODES_SECOND_NODE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_leader.c - what a head has its members do; who is lost on the way is test_leader_lost.c */
+/* test_leader.c - a leader's requests to its followers; test_leader_lost.c tests lost followers */
 #include "tests/process/agent/nodes/leader_fixture.h"
 
 #include "agent/doctor/reachability.h"

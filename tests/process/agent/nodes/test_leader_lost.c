@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_leader_lost.c - members that die, stand still or cannot be reached, and a head that is gone
+/* test_leader_lost.c - followers that die, hang or cannot be reached, and a leader that is gone
  * */
 #include "tests/process/agent/nodes/leader_fixture.h"
 

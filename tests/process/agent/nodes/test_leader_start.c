@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_leader_start.c - a leader of two nodes: real processes on the first, and a channel to the second
- * that says what the test says; and a leader of one
+/* test_leader_start.c - a leader of two nodes: real processes on the first, and a channel to the second whose messages
+ * the test sends; and a leader of one node
  */
 #include <setjmp.h>
 #include <signal.h>

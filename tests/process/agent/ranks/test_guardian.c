@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_guardian.c - a guardian leaves as its agent does, and ends what a dead agent has left, nothing else */
+/* test_guardian.c - a guardian exits as its agent does, and ends only what a dead agent has left */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

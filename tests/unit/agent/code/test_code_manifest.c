@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_code_manifest.c - the list of files of a snapshot: its digest, and what is refused of another side */
+/* test_code_manifest.c - a snapshot's file list: its digest, and invalid lists from another side */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

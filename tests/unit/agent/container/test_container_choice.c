@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_container_choice.c - which runtime a node takes, and the sentence where none fits */
+/* test_container_choice.c - which runtime a node uses, and the error if none fits */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_container_image.c - names of images that are right and wrong, and how runtimes write them */
+/* test_container_image.c - valid and invalid image names, and their form for each runtime */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_agent_core.c - the agent's decisions: a life, stops, what is refused */
+/* test_agent_core.c - the agent's decisions: a whole attempt, stops, refused inputs */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

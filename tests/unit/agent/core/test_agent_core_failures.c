@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_agent_core_failures.c - the agent's decisions: deaths, hangs, what is tried again */
+/* test_agent_core_failures.c - the agent's decisions: deaths, hangs, retries */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_agent_core_rejoin.c - the agent's decisions: ranks that lost another one go on in their
- * processes */
+/* test_agent_core_rejoin.c - the agent's decisions: ranks that lost another one continue in their processes */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_cause.c - one row is one death and the cause it must be given */
+/* test_cause.c - each row is a death and its expected cause */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_goodput.c - every millisecond of a rank is in one bucket, whatever is known of it */
+/* test_goodput.c - every millisecond of a rank is in one bucket, whatever is known about it */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_hang_rules.c - the limits as the document has them, and what `jobctl plan` says of them */
+/* test_hang_rules.c - the limits as documented, and as printed by `jobctl plan` */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_progress_tracker.c - what of a generation's work a restart does not repeat */
+/* test_progress_tracker.c - the part of a generation's work that a restart does not repeat */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_redact.c - what is removed from text and trees, and what stays
+/* test_redact.c - what is removed from text and trees, and what is kept
  *
  * Secrets are made here from templates and random letters, so that no file of the tree looks as if
  * it had one. A secret has two fragments of random letters; neither may be left.

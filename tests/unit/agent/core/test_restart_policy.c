@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_restart_policy.c - how often the same mistake of a script is tried */
+/* test_restart_policy.c - how often the same mistake in a script is retried */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

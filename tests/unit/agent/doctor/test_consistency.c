@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_consistency.c - what nodes must have the same of: listed in a moment, told with both values
- * */
+/* test_consistency.c - data and programs that must be equal on all nodes: listed quickly, differences reported with
+ * both values */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

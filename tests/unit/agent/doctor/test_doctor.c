@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_doctor.c - rows of the doctor that hang on what was looked at, and the route to an address */
+/* test_doctor.c - the doctor's rows for various findings, and the route to an address */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

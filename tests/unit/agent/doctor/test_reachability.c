@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_reachability.c - only who says the word that was drawn for it has been reached */
+/* test_reachability.c - a node counts as reached only if it answers its random word */
 #include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_machine_order.c - leases of several machines: in one order, never a dead-lock, and nobody keeps what he waits
- * with */
+/* test_machine_order.c - leases of several machines: in one order, without deadlocks, and nobody holds leases while
+ * waiting too long */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

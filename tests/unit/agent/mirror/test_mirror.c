@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_mirror.c - checkpoints there and back, whole or not at all */
+/* test_mirror.c - checkpoints are copied there and back, completely or not at all */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

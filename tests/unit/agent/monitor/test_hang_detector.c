@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_hang_detector.c - pages as ranks would write them, on a virtual clock: who hangs, when, and
- * who does not */
+/* test_hang_detector.c - pages as written by ranks, on a virtual clock: which rank hangs, when, and which does not */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

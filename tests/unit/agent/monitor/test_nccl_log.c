@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_nccl_log.c - what NCCL writes is understood, and judged against the machine that it is on */
+/* test_nccl_log.c - NCCL's log is parsed, and compared with what the machine should use */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

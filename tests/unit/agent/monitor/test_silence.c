@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_silence.c - commands on a virtual clock, judged by what their processes do: which silence is a
- * hang, which work is none */
+/* test_silence.c - commands on a virtual clock, judged by the activity of their processes: which silence is a hang,
+ * which activity is not work */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

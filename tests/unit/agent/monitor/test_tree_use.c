@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_tree_use.c - what processes do from one reading to the next: work also of those that have ended, bytes of
- * those that are left alone, and sockets inside and outside */
+/* test_tree_use.c - what processes do from one reading to the next: work, including that of processes that have ended,
+ * bytes, and sockets inside and outside the job */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* leader_proxy.h - a wire between a member and its head that a test can cut, on the test's own loop
+/* leader_proxy.h - a connection between a follower and its leader that a test can cut, on the test's own loop
  * */
 #ifndef TESTS_LEADER_PROXY_H
 #define TESTS_LEADER_PROXY_H

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_node_channel.c - two agents that talk over connections which break, and strangers at the
- * door */
+/* test_node_channel.c - two agents that communicate over breaking connections, and strangers that connect */
 #include "tests/unit/agent/nodes/leader_proxy.h"
 #include "tests/unit/agent/os/loop_fixture.h"
 

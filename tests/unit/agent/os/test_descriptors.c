@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_descriptors.c - what must not be kept is closed, with close_range() and where the kernel has none */
+/* test_descriptors.c - descriptors are closed, with close_range() and on kernels without it */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>

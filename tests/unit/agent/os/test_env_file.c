@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_env_file.c - an environment in a file, and what is made of it for the ranks of a node */
+/* test_env_file.c - an environment in a file, and the resulting environment of a node's ranks */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_event_loop.c - without free descriptors there is a sentence, at whichever of them it fails */
+/* test_event_loop.c - without free descriptors there is an error message, whichever one fails */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

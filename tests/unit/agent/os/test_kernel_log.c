@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_kernel_log.c - which records of the kernel's log are about an end of ours */
+/* test_kernel_log.c - which records of the kernel's log concern our processes */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_lease.c - one holder at a time, whoever died, and none that is alive is robbed */
+/* test_lease.c - one holder at a time, whoever dies, and a live holder never loses its lease */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_lease_rule.c - a table of looks at a lease, on a virtual clock: taken, left alone, watched */
+/* test_lease_rule.c - a table of checks of a lease, on a virtual clock: taken, left alone, watched */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_log.c - lines that the disk refuses are counted, and told when it takes lines again */
+/* test_log.c - lines that the disk refuses are counted, and reported once it accepts lines again */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_log_reader.c - a reader sees one run of bytes, whatever was put aside meanwhile */
+/* test_log_reader.c - a reader sees one stream of bytes across rotations */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

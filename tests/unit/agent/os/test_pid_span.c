@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_pid_span.c - which pids were given out since a moment */
+/* test_pid_span.c - which pids were assigned since a given moment */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_run_dir.c - the lock of a directory, and the fence that keeps all out */
+/* test_run_dir.c - the lock of a directory, and the fence that keeps every agent out */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_unix_socket.c - long paths, stale files, modes, strangers in the way; buf and log beside */
+/* test_unix_socket.c - long paths, stale files, modes, foreign files in the way; also buf and log */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_facts.c - recorded machines and what is planned for them; the plans are golden files
  *
- * tests/facts/NAME.json are facts, NAME.plan is the plan as people see it.
- * FACTS_WRITE=1 in the environment writes the plans anew: read the difference.
+ * tests/facts/NAME.json are facts, NAME.plan is the plan as printed. FACTS_WRITE=1 in the environment rewrites the
+ * plans: review the diff.
  */
 #include <setjmp.h>
 #include <stdbool.h>

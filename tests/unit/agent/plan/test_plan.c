@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_plan.c - one row is one machine and one spec; then the environment that ranks get of it */
+/* test_plan.c - each row is a machine and a spec; then the environment of the ranks */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

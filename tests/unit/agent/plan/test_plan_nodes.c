@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_plan_nodes.c - one row is some machines and one spec: who gets which rank, or who is in the way */
+/* test_plan_nodes.c - each row is several machines and a spec: which node gets which rank, or which node prevents it */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_line_pattern.c - patterns for lines: the same answers as the C library's, and what that takes too long for */
+/* test_line_pattern.c - patterns for lines: the same results as the C library, and patterns for which that takes too
+ * long */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

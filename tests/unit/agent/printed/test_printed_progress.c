@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_printed_progress.c - what is read from lines of real training programs, and from lines that are no progress
  *
- * tests/golden/progress/lines.jsonl has the text of each line and its numbers; "none": it tells nothing; "may": fields
- * of which either reading is right.  JOBCTL_PROGRESS_LINES names another file of the same form.
+ * tests/golden/progress/lines.jsonl has the text of each line and its numbers; "none": no progress; "may": fields that
+ * may be read or not.  JOBCTL_PROGRESS_LINES names another file of the same form.
  */
 #include <setjmp.h>
 #include <stdarg.h>

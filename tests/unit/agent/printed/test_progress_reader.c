@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_progress_reader.c - whole outputs: bars inside bars, epochs, records beside bars, pieces of any size */
+/* test_progress_reader.c - whole outputs: nested bars, epochs, records next to bars, pieces of any size */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_capture.c - output that the disk refuses is counted, and the log says so on a line of its own */
+/* test_capture.c - output that the disk refuses is counted, and reported on a separate line of the log */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

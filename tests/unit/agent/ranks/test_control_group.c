@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_control_group.c - which file is believed, and when a whole group is killed; a directory stands for the group */
+/* test_control_group.c - which file is trusted, and when a whole group is killed; a directory simulates the group */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_launch_env.c - what ranks inherit on each kind of node: of the submitter, and of the node */
+/* test_launch_env.c - what ranks inherit on each kind of node, from the submitter and from the node */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

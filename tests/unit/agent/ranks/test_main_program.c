@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_main_program.c - who is asked to end first, in the shapes that commands have */
+/* test_main_program.c - which processes are asked to stop first, for various kinds of commands */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

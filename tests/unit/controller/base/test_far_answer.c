@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_far_answer.c - texts of another machine command no terminal */
+/* test_far_answer.c - texts from another machine cannot control the terminal */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_file_work.c - tasks end in order; one that hangs is set aside, and all others go on */
+/* test_file_work.c - tasks end in order; a hanging one is set aside, and all others continue */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keys of submits: what is made is one, and what is not one is refused */
+/* keys of submits: generated keys are valid, invalid ones are refused */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_gpu_figures.c - when agents on other machines are asked for the load of their GPUs, and what is kept of it */
+/* test_gpu_figures.c - when agents on other machines are asked for GPU load, and which answers are kept */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_notice.c - when messages leave, on a virtual clock: storms, ends, back-off, bundles */
+/* test_notice.c - when messages are sent, on a virtual clock: bursts, ends, back-off, bundles */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

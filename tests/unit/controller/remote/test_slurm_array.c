@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_slurm_array.c - the texts of a job array, and which of Slurm's records is that of a task */
+/* test_slurm_array.c - the texts of a job array, and which of Slurm's records belongs to a task */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_slurm_refusal.c - each error of Slurm that is known here: does it pass, and what does the job say */
+/* test_slurm_refusal.c - each known Slurm error: is it temporary, and what does the job report */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_canonical.c - canonical JSON of others passes exactly where a file of the same meaning would
+/* test_canonical.c - canonical JSON from others is accepted exactly if an equivalent file would be
  *
  * Every spec of the museum comes back as it is.  Then each value of some of them is changed, deleted or joined by
  * another, one at a time: what passes, written as a file again, must give the same from jobspec_parse().

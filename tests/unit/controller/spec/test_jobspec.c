@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_jobspec.c - the museum of specs: tests/specs/NNN-name.yaml with .err or .json beside it
+/* test_jobspec.c - a collection of specs: tests/specs/NNN-name.yaml with .err or .json beside it
  *
  * An invalid spec has a .err, "NAME:LINE:COLUMN: text" for each mistake; a valid one has the
  * canonical .json.  Lines "# set: a.b=c" at the top are passed as --set.  The folder's absolute

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_run_command.c - which program a command certainly starts, and which launcher is in it */
+/* test_run_command.c - which program a command certainly starts, and which launcher it contains */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

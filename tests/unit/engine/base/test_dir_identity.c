@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_dir_identity.c - a directory that is removed, renamed or replaced is noticed, and found again */
+/* test_dir_identity.c - a directory that is removed, renamed or replaced is detected, and found again */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

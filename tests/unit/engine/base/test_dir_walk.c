@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_dir_walk.c - all entries but the dots, and an error is not the end of the directory */
+/* test_dir_walk.c - all entries except the dots; an error is not the end of the directory */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

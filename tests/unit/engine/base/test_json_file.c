@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_json_file.c - on a disk that has room for all but the last bytes nothing counts as written */
+/* test_json_file.c - on a disk that lacks space for only the last bytes, nothing counts as written */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_json_memory.c - JSON waits for memory that comes back, and ends the program with a sentence if none does */
+/* test_json_memory.c - JSON waits for memory that comes back, and ends the program with a message if none does */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

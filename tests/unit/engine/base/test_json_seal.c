@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_json_seal.c - each bit of a sealed object that flips is noticed, unless the object says the same as before */
+/* test_json_seal.c - each flipped bit in a sealed object is detected, unless the object's meaning is unchanged */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_size_text.c - a number of bytes in the unit that shows it */
+/* test_size_text.c - a number of bytes in a suitable unit */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

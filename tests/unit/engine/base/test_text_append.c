@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_text_append.c - text behind text; what does not fit is cut, and nothing behind the buffer is touched */
+/* test_text_append.c - appends text; what does not fit is cut, and nothing after the buffer is changed */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_tree.c - a tree is measured and goes; where a link leads stays; see engine/base/tree.h */
+/* test_tree.c - a tree is measured and removed; the targets of links stay; see engine/base/tree.h */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

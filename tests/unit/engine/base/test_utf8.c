@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_utf8.c - every character there and back; what is none, and what is cut */
+/* test_utf8.c - every character encoded and decoded; invalid and truncated ones */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_write_all.c - more than a pipe holds, and a reader that has gone */
+/* test_write_all.c - more than a pipe holds, and a reader that has closed */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* child_fixture.h - a function in a process of its own, which may end that process; what it writes to stderr */
+/* child_fixture.h - runs a function in a separate process, which it may end; captures its stderr */
 #ifndef TESTS_UNIT_ENGINE_CONTRACT_CHILD_FIXTURE_H
 #define TESTS_UNIT_ENGINE_CONTRACT_CHILD_FIXTURE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scratch_dir.h - a directory of a test's own, below $TMPDIR */
+/* scratch_dir.h - a private directory for a test, below $TMPDIR */
 #ifndef TESTS_UNIT_ENGINE_CONTRACT_SCRATCH_DIR_H
 #define TESTS_UNIT_ENGINE_CONTRACT_SCRATCH_DIR_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_cache_store.c - shards of features: what is written is found by key, and damage is noticed */
+/* test_cache_store.c - shards of features: entries are found by key, and damage is detected */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

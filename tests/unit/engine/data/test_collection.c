@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_collection.c - layouts told apart, wrong samples named, captions chosen, exact as Sana's readers */
+/* test_collection.c - layouts are distinguished, wrong samples named, captions chosen exactly as by Sana's readers */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_csv_record.c - records of CSV: quotes, commas and line ends in them, and what is no record */
+/* test_csv_record.c - records of CSV: with quotes, commas and line ends, and invalid ones */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

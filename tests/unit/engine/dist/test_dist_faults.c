@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_dist_faults.c - ranks that die, stop, leave, diverge or never come are named in time */
+/* test_dist_faults.c - ranks that die, stop, leave, diverge or never arrive are named in time */
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_hub_cache.c - the cache of a hub as another program made it: links, plain files, what is missing, its place */
+/* test_hub_cache.c - a hub cache made by another program: links, plain files, what is missing, its place */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

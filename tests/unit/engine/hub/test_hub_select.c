@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_hub_select.c - which files of a repository are needed, and whether all of them are there */
+/* test_hub_select.c - which files of a repository are needed, and whether all exist */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_fit.c - one row is a machine's memory and a spec: what of a batch is taken at once, and why */
+/* test_fit.c - each row is a machine's memory and a spec: the chosen micro-batch, and why */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_memory.c - the plan of a run's memory is what a run takes: counted on the CPU, and, where
- * JOBCTL_CUDA names a plugin, by what the device says is free */
+/* test_memory.c - a run's memory plan equals its real use: counted on the CPU, and, if JOBCTL_CUDA names a plugin, by
+ * the device's free memory */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_params.c - the parts that ranks update: each number once, and where the arrays have it, also in an image */
+/* test_params.c - the parts that ranks update: each number once, at the right place in the arrays and images */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

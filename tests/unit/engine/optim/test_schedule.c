@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_schedule.c - the learning rate at the corners */
+/* test_schedule.c - the learning rate at its boundaries */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

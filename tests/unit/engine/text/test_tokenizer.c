@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_tokenizer.c - a small tokenizer by hand; files that lie or are damaged are refused with the place
+/* test_tokenizer.c - a small tokenizer by hand; false or damaged files are refused with the place
  *
  * The authors' ids are compared by `make golden` (tests/golden/tokenizer).
  */

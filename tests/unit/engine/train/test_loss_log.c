@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_loss_log.c - losses in a file that tells one story */
+/* test_loss_log.c - the loss log stays consistent across restarts */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_rejoin.c - a rank that waits for others: what it takes over, and when it gives up, on the
- * test's clock */
+/* test_rejoin.c - a rank that waits for others: the state that it takes over, and when it gives up, on the test's
+ * clock */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_adapter.c - files of diffusers and peft, old and new; what is refused */
+/* test_adapter.c - files of diffusers and peft, old and new; refusals */
 #include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_weights_config.c - models that have the tensors of one that is computed, but are another, are refused by name */
+/* test_weights_config.c - different models with the same tensors as a supported one are refused by name */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
