@@ -28,7 +28,7 @@ static int check_args(struct call *call)
         [ARGS_FILE_OR_NONE] = {0, 1, "at most one FILE"},
         [ARGS_FILE_OR_JOB] = {1, 1, "one FILE, or one JOB: an id, a name, or last"},
         [ARGS_JOB] = {1, 1, "one JOB: an id, a name, or last"},
-        [ARGS_JOB_COMMAND] = {1, 100000, "one JOB, and a command behind --"},
+        [ARGS_JOB_COMMAND] = {1, 100000, "one JOB, and a command after --"},
         [ARGS_JOBS] = {1, 1000, "at least one JOB: an id, a range such as 3-5, a name, or last"},
         [ARGS_JOBS_OR_NONE] = {0, 1000, "JOBs"},
         [ARGS_COMMAND] = {1, 100000, "a command after its own options: run -- python train.py"},

@@ -268,8 +268,7 @@ static int read_counts(struct parser *p, int *least, int *most)
         end = two ? end : (char *)(uintptr_t)p->at;
     }
     if (*end != '}' || (!one && !two))
-        return WRONG(p, "the { at character %d does not begin a count such as {2,5}; write \\{ for the character",
-                     from);
+        return WRONG(p, "the { at character %d starts no count such as {2,5}; write \\{ for the character", from);
     if (a < 0 || a > COUNT_MAX || b > COUNT_MAX || (b >= 0 && b < a))
         return WRONG(p, "the count at character %d is not one from 0 to %d; write * or + for more", from, COUNT_MAX);
     p->at = end + 1;

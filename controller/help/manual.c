@@ -29,8 +29,7 @@ static const struct term environment[] = {
     {"JOBCTL_HOME", "directory of the state; default $XDG_STATE_HOME/jobctl, else ~/.local/state/jobctl"},
     {"JOBCTL_HOST", "[user@]host: as if -H HOST were given"},
     {"JOBCTL_HOST_PROGRAM", "the path of jobctl on that host, if it is not in a usual place"},
-    {"JOBCTL_MACHINE_DIR", "directory of the locks by which users share a machine; default /run/jobctl; none: no "
-                           "locks"},
+    {"JOBCTL_MACHINE_DIR", "directory of the locks of a shared machine; default /run/jobctl; none: no locks"},
     {"JOBCTL_OUTPUT", "json: print JSON, like --json"},
     {"JOBCTL_CPU", "base, avx2 or avx512: the kernels of the engine; default: the widest that the processor has"},
     {"JOBCTL_SNAPSHOT_MIB", "largest snapshot of the code of a job (jobctl help snapshot), in MiB; default 200"},

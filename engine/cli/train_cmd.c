@@ -134,7 +134,6 @@ int train_cmd_read_base(struct model *m, struct pretrained *p, const struct trai
         return -1;
     if (strcmp(digest, want) == 0)
         return 0;
-    return err_set(err, ERR_USAGE, "train.model.weights: %s (digest %s) is not what the adapters were trained on "
-                   "(digest %s)",
+    return err_set(err, ERR_USAGE, "train.model.weights: %s (%s) is not what the adapters were trained on (%s)",
                    spec->weights, digest, want[0] ? want : "none");
 }

@@ -182,7 +182,7 @@ static void what_is_wrong_is_said(void **state)
     static const char *const wrong[][2] = {
         {"x(", "the ( at character 2 is not closed"},
         {"[a-", "a [ has no ]"},
-        {"a**b{", "the { at character 5 does not begin a count such as {2,5}; write \\{ for the character"},
+        {"a**b{", "the { at character 5 starts no count such as {2,5}; write \\{ for the character"},
         {"{'loss': 1}", "the { at character 1 has nothing to repeat; write \\{ for the character"},
         {"(*a)", "the * at character 2 has nothing to repeat; write \\* for the character"},
         {"a{3,2}", "the count at character 2 is not one from 0 to 1000; write * or + for more"},
