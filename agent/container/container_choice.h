@@ -13,8 +13,8 @@
 
 struct err;
 
-/* `found`: the facts of container_found(); `image`: that of a canonical spec.  Returns the row of `found`, and why[]
- * gets the reason; NULL: none fits, with a sentence. */
+/* `found`: the facts of container_found(); `image`: a canonical spec's. Returns the row of `found`, with the reason in
+ * why[]; NULL: none fits, with a message. */
 const json_t *container_choice(const json_t *found, const json_t *image, char *why, size_t size, struct err *err);
 
 /* The key of the spec that a refusal is about. */
