@@ -63,7 +63,7 @@ another_version
 dpkg -i "$work/new.deb" >/dev/null
 alive "$old_daemon" $agent || fail "the upgrade ended the daemon or the agent"
 if as_user "jobctl status" >"$work/out" 2>&1; then fail "the new jobctl talks to the old daemon"; fi
-grep -q "kill $old_daemon" "$work/out" || fail "it does not say how to end the old daemon: $(cat "$work/out")"
+grep -q "jobctl daemon restart" "$work/out" || fail "it does not say how to end the old daemon: $(cat "$work/out")"
 kill "$old_daemon"
 wait_until "the old daemon ends" eval "! kill -0 $old_daemon 2>/dev/null"
 [ "$(state_of 1)" = running ] || fail "the new daemon did not find the job again"
