@@ -39,9 +39,8 @@ wait $! || true
 rm -rf "$vm"
 [ ! -e "$WORK/drive/icons/checkpoints/step-00000160" ] || { echo "it was over before the VM was gone"; exit 1; }
 
-# The second VM takes a wheel instead of the clone.
-make_wheel
-notebook WHEEL="$wheel" >"$WORK/second.log" 2>&1 || { tail -n 30 "$WORK/second.log"; exit 1; }
+# The second VM takes the wheel instead of the clone.
+notebook WHEEL="$(ls -t "$TOP"/build/*.whl | head -n 1)" >"$WORK/second.log" 2>&1 || { tail -n 30 "$WORK/second.log"; exit 1; }
 $python - "$vm/out.ipynb" <<'PY'
 import json, re, sys
 outputs = [o for c in json.load(open(sys.argv[1]))["cells"] for o in c.get("outputs", [])]

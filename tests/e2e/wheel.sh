@@ -10,7 +10,8 @@ make_wheel() {
     mkdir -p "$WORK/build/completions"
     ln -s "$BIN" "$BIN/../lib" "$WORK/build"
     for shell in bash zsh fish; do jobctl completions $shell >"$WORK/build/completions/$shell"; done
-    "$TOP/deploy/pack.sh" wheel "$WORK/build" "$version" 2001-02-03 jobctl jobctl-agent jobctl-train >"$WORK/pack.log"
+    "$TOP/deploy/pack.sh" wheel "$WORK/build" "$version" 2001-02-03 jobctl jobctl-agent jobctl-train jobctl-ssh \
+        jobctl-fetch >"$WORK/pack.log"
     wheel=$(ls "$WORK"/build/*.whl)
 }
 
