@@ -113,7 +113,7 @@ code 0 jobctl -H "$(id -un)@far" status -q
 code 2 jobctl -H "nobody-here@far" status
 has 'nobody-here' err
 code 2 jobctl -H no-host.invalid status
-has 'no host of this name' err
+has 'host not found' err
 code 2 env JOBCTL_HOST_PROGRAM="$WORK/none" jobctl -H far status
 has "far has no $WORK/none" err
 printf '#!/bin/sh\n[ "$1" = relay ] && printf "jobctl-relay 1\\n{\\"version\\":\\"0.0.9\\",\\"schema\\":1}\\n" && exec cat\n' >old

@@ -109,7 +109,7 @@ except jobctl.Refused as error:
 PY
 code 0 python3 afar.py
 has "directory $WORK/far/none does not exist" out
-has 'no host of this name' out
+has 'host not found' out
 
 # The connection ends between an order and its answer: a submit is repeated and is one job; another order is told, and
 # not sent again.

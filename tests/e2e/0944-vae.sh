@@ -48,7 +48,7 @@ refuse() {
     [ ! -e new.npy ] && [ ! -e new.png ] || fail "vae $*: left a file"
 }
 refuse 64 'encode, decode or bench' compress
-refuse 65 'no DC-AE' encode --weights "$TOP/tests/golden/sana/tiny-base.safetensors" --in "$picture" --out new.npy
+refuse 65 'neither a DC-AE' encode --weights "$TOP/tests/golden/sana/tiny-base.safetensors" --in "$picture" --out new.npy
 refuse 65 '3 x 3 pixels are too few' encode --weights pipe --in "$picture" --out new.npy --size 3
 refuse 64 '--size x' encode --weights pipe --in "$picture" --out new.npy --size x
 refuse 64 'a .npy or .safetensors file' encode --weights pipe --in "$picture" --out new.jpg

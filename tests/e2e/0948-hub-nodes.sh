@@ -38,7 +38,7 @@ faults '"stall":600000'
 job=$(jobctl submit -q both.yaml --set resources.nodes=2)
 wait_event "$job" kind=fetch_started >/dev/null
 wait_for "a node downloads" written 600000
-wait_for "the other one waits" says 'another process downloads model.safetensors' \
+wait_for "the other one waits" says 'another process that is downloading model.safetensors' \
     cat "$JOBCTL_HOME/jobs/$job/1/setup.log" "$JOBCTL_HOME/jobs/$job/1/node1/setup.node1.log"
 kill -9 $(pgrep -f "^$BIN/jobctl-fetch .*$JOBCTL_HOME/jobs/$job/") || : # the agent ends the second when the first is dead
 faults

@@ -37,7 +37,7 @@ matches 'phase data for .* of 24 done' jobctl-agent flight "$JOBCTL_HOME/jobs/1/
 job second 1 pics
 wait_event 2 kind=encoding >/dev/null
 [ "$(last_event 2 kind=encoding text | grep -c 'waiting for job 1 (first) on .*, which is filling the cache')" = 1 ]
-says 'waits for job 1 (first)' jobctl why 2
+says 'waiting for job 1 (first)' jobctl why 2
 kill -CONT "$first"
 jobctl wait 1 2
 ! events_of 2 kind=encoding text | grep 'are to be encoded' || exit 1

@@ -40,7 +40,7 @@ common="--picture pics/face-monkey.png --size 32"
 says 0 ok ok ok --weights good.model --null "$null" $common --caption "face monkey"
 cat said
 says 0 'not run' ok ok --weights good.model $common --caption "face monkey"
-grep -q 'name an authors. .pth with --null FILE' said
+grep -q 'name the authors. .pth with --null FILE' said
 says 1 ok ok failed --weights young.model --null "$null" $common --caption "face monkey"
 
 # Another text encoder, and another autoencoder.

@@ -299,13 +299,13 @@ static void a_host_refuses_nonsense(void **state)
     struct host h = start_host("a-1");
     hear(&h, "ready");
     offer(&h, *state, "00112233445566778899aabbccddeeff", NULL);
-    hear(&h, "does not have the announced digest");
+    hear(&h, "does not match the announced digest");
     assert_int_equal(end(&h), 1);
     json_t *m = json_loads("{\"version\": 1, \"files\": [[\"../x\", \"link\", 0, \"a\"]]}", 0, NULL);
     h = start_host("a-1");
     hear(&h, "ready");
     offer(&h, m, digest, NULL);
-    hear(&h, "wrong entry: ../x");
+    hear(&h, "invalid entry: ../x");
     assert_int_equal(end(&h), 1);
     h = start_host("a-1");                      /* contents that are others */
     hear(&h, "ready");

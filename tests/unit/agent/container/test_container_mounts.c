@@ -63,7 +63,7 @@ static void mistakes_are_named(void **state)
     static const struct {
         const char *text, *why;
     } rows[] = {{"data", "not an absolute path"}, {"/a:b", "target \"b\""}, {"/a:/b:rx", "expected SOURCE"},
-                {"/a:", "expected SOURCE"}, {"/a,b", "holds ','"}, {"/", "over the root"}, {"/a:/", "over the root"},
+                {"/a:", "expected SOURCE"}, {"/a,b", "contains ','"}, {"/", "over the root"}, {"/a:/", "over the root"},
                 {"/a:/b:ro:x", "expected SOURCE"}};
     struct container_mounts m = {.n = 0};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

@@ -176,7 +176,8 @@ static void an_agent_of_another_version_is_told_apart(void **state)
         json_t *body;
         assert_int_equal(frame_reader_create(&r, TO_CONTROLLER, NULL), 0);
         assert_int_equal(frame_read(r, frame, sizeof(frame), &row, &body, &err), -1);
-        snprintf(want, sizeof(want), "uses protocol version %u, this side %d: its job runs on", others[i], WIRE_VERSION);
+        snprintf(want, sizeof(want), "uses protocol version %u, this side %d: its job keeps running", others[i],
+                 WIRE_VERSION);
         assert_non_null(strstr(err.text, want));
         frame_reader_destroy(r);
     }
