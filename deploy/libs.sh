@@ -12,12 +12,12 @@ pkg=${PKG_CONFIG:-pkg-config}
 system='-lpthread -ldl -lm -lrt'
 
 agent='libjansson libuv libssl'
-train='libjansson libpng libz libjpeg libwebp libopenblas'
+train='libjansson libpng libz libjpeg libwebp'
 ctl='libsqlite3 libjansson libyaml libuv libmicrohttpd libcurl libssl libz libarchive'
 fetch='libcurl libjansson libssl'
 ssh='libssh libjansson libuv'
 optional='libwebp'
-all="$ctl libpng libjpeg libwebp libopenblas libxxhash"
+all="$ctl libpng libjpeg libwebp libxxhash"
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -31,8 +31,8 @@ done < <(grep -v '^#' "${0%/*}/libs.txt")
 
 words() { tr -s ' ' '\n' | grep . | paste -sd' ' || true; }
 
-# The C library stays shared, and no program here calls Fortran: OpenBLAS names it for LAPACK.
-own_flags() { tr -s ' ' '\n' | grep -vxE -e '-lpthread|-pthread|-ldl|-lm|-lrt|-lc|-lgfortran|-lquadmath|' | words; }
+# The C library stays shared.
+own_flags() { tr -s ' ' '\n' | grep -vxE -e '-lpthread|-pthread|-ldl|-lm|-lrt|-lc|' | words; }
 
 # A library that pkg-config does not know may still be found by its name.
 ask_shared() { $pkg --libs "${module[$1]}" 2>/dev/null || echo "-l${1#lib}"; }

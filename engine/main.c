@@ -31,7 +31,7 @@ static const struct {
     {"verify-resume", train_cmd_verify_resume, "--dir DIR [--ranks 1,4] [--steps N] [--json]",
      "repeat a run's last steps with other numbers of ranks"},
     {"bench", train_cmd_bench, "--config FILE [--case NAME]|--spec FILE [--steps N] [--backend cpu] [--profile] [--json]",
-     "time a training step, and BLAS alone"},
+     "time a training step"},
     {"peers", train_cmd_peers, "--gpus UUID,UUID", "test copies between two GPUs"},
     {"sum", train_cmd_sum, "--gpus UUID,UUID [--deadline-ms N]",
      "test a sum of two ranks on two GPUs with NCCL"},

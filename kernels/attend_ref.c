@@ -7,13 +7,13 @@
  * recomputes any block of probabilities from q and k.
  *
  * Forward, threads share queries; backward, they share key heads, so that
- * only one thread adds to a head's gradients.  Each product is one sgemm of a size
- * that does not depend on the number of threads, so neither do its bits.
+ * only one thread adds to a head's gradients.  The size of a product does not depend
+ * on the number of threads, so neither do its bits.
  */
-#include <cblas.h>
 #include <float.h>
 #include <math.h>
 
+#include "kernels/gemm_product.h"
 #include "kernels/isa_table.h"
 #include "kernels/kernels.h"
 #include "kernels/online_softmax.h"
@@ -21,8 +21,8 @@
 #include "kernels/thread_pool.h"
 #include "kernels/tile.h"
 
-/* A block of scores is 128 KiB: it stays in the L2 cache. */
-enum { QUERIES = 128, KEYS = 256 };
+/* A block of scores is 132 KiB: it stays in the L2 cache. Its rows are a multiple of a tile's. */
+enum { QUERIES = 132, KEYS = 256 };
 
 struct attend_args {
     float            *out, *kept, *dq, *dk, *dv;
@@ -64,23 +64,31 @@ static int keys_from(const struct block *b, int key)
     return b->keys - key < KEYS ? b->keys - key : KEYS;
 }
 
-/* c[m,n] = keep c + alpha a b^T, a b, or a^T b */
-static void times_turned(float *c, int ldc, float alpha, const float *a, int lda, const float *b,
-                         int ldb, int m, int n, int k)
+/* c[m,n] = scale a b^T, scale a b, or scale a^T b; the last two are added to c if `add` */
+static void times_turned(float *c, const float *a, int lda, const float *b, int ldb, float scale, int m, int n, int k)
 {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, alpha, a, lda, b, ldb, 0.0f, c, ldc);
+    gemm_multiply(&(struct gemm_product){
+        .y = c, .a = a, .b = b, .ldy = KEYS, .lda = (size_t)lda, .ldb = (size_t)ldb, .rows = m, .cols = n,
+        .depth = k, .b_across = true, .near = true, .scale = scale,
+    });
 }
 
-static void times(float *c, int ldc, float keep, float alpha, const float *a, int lda,
-                  const float *b, int ldb, int m, int n, int k)
+static void times(float *c, int ldc, bool add, const float *a, const float *b, int ldb, float scale, int m, int n,
+                  int k)
 {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, alpha, a, lda, b, ldb, keep, c, ldc);
+    gemm_multiply(&(struct gemm_product){
+        .y = c, .a = a, .b = b, .ldy = (size_t)ldc, .lda = KEYS, .ldb = (size_t)ldb, .rows = m, .cols = n,
+        .depth = k, .add = add, .near = true, .scale = scale,
+    });
 }
 
-static void turned_times(float *c, int ldc, float keep, float alpha, const float *a, int lda,
-                         const float *b, int ldb, int m, int n, int k)
+static void turned_times(float *c, int ldc, bool add, const float *a, const float *b, int ldb, float scale, int m,
+                         int n, int k)
 {
-    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, m, n, k, alpha, a, lda, b, ldb, keep, c, ldc);
+    gemm_multiply(&(struct gemm_product){
+        .y = c, .a = a, .b = b, .ldy = (size_t)ldc, .lda = KEYS, .ldb = (size_t)ldb, .rows = m, .cols = n,
+        .depth = k, .a_across = true, .add = add, .scale = scale,
+    });
 }
 
 static void attend_block(const struct attend_args *a, struct block b)
@@ -92,15 +100,13 @@ static void attend_block(const struct attend_args *a, struct block b)
         row[r] = (struct online_softmax){-FLT_MAX, 0.0f};
     for (int l = 0; l < b.keys; l += KEYS) {
         const int n = keys_from(&b, l);
-        times_turned(p, KEYS, a->scale, a->q + b.q, b.ld, a->k + b.k + (size_t)l * (size_t)a->ldk,
-                     a->ldk, b.rows, n, D);
+        times_turned(p, a->q + b.q, b.ld, a->k + b.k + (size_t)l * (size_t)a->ldk, a->ldk, a->scale, b.rows, n, D);
         for (int r = 0; r < b.rows; r++) {
             const float shrink = online_softmax_meet(&row[r], p + r * KEYS, n);
             if (l > 0 && shrink != 1.0f)
                 simd_scale(out + (size_t)r * (size_t)b.ld, shrink, D);
         }
-        times(out, b.ld, l > 0 ? 1.0f : 0.0f, 1.0f, p, KEYS,
-              a->v + b.v + (size_t)l * (size_t)a->ldv, a->ldv, b.rows, D, n);
+        times(out, b.ld, l > 0, p, a->v + b.v + (size_t)l * (size_t)a->ldv, a->ldv, 1.0f, b.rows, D, n);
     }
     for (int r = 0; r < b.rows; r++) {
         simd_scale(out + (size_t)r * (size_t)b.ld, 1.0f / row[r].sum, D);
@@ -144,8 +150,8 @@ static void output_sums(float *delta, const struct attend_args *a, const struct 
     }
 }
 
-/* keep: 0 for the first block of queries of these keys, then 1 */
-static void back_block(const struct attend_args *a, struct block b, float keep)
+/* add: to dk and dv, but for the first block of queries of these keys */
+static void back_block(const struct attend_args *a, struct block b, bool add)
 {
     const int D = a->s.dim;
     const float *q = a->q + b.q, *dout = a->dout + b.q;
@@ -156,8 +162,8 @@ static void back_block(const struct attend_args *a, struct block b, float keep)
         const float *k = a->k + b.k + (size_t)l * (size_t)a->ldk;
         const float *v = a->v + b.v + (size_t)l * (size_t)a->ldv;
         const size_t dkv = b.dkv + (size_t)l * (size_t)a->lddkv;
-        times_turned(p, KEYS, a->scale, q, b.ld, k, a->ldk, b.rows, n, D);
-        times_turned(ds, KEYS, 1.0f, dout, b.ld, v, a->ldv, b.rows, n, D);
+        times_turned(p, q, b.ld, k, a->ldk, a->scale, b.rows, n, D);
+        times_turned(ds, dout, b.ld, v, a->ldv, 1.0f, b.rows, n, D);
         for (int r = 0; r < b.rows; r++) {
             const float kept = a->kept_was[b.kept + (size_t)r];
             float *pr = p + r * KEYS, *dr = ds + r * KEYS;
@@ -167,9 +173,9 @@ static void back_block(const struct attend_args *a, struct block b, float keep)
                 simd_store_at(dr, i, n, e * (simd_load_at(dr, i, n) - delta[r]));
             }
         }
-        turned_times(a->dv + dkv, a->lddkv, keep, 1.0f, p, KEYS, dout, b.ld, n, D, b.rows);
-        times(a->dq + b.q, b.ld, 1.0f, a->scale, ds, KEYS, k, a->ldk, b.rows, D, n);
-        turned_times(a->dk + dkv, a->lddkv, keep, a->scale, ds, KEYS, q, b.ld, n, D, b.rows);
+        turned_times(a->dv + dkv, a->lddkv, add, p, dout, b.ld, 1.0f, n, D, b.rows);
+        times(a->dq + b.q, b.ld, true, ds, k, a->ldk, a->scale, b.rows, D, n);
+        turned_times(a->dk + dkv, a->lddkv, add, ds, q, b.ld, a->scale, n, D, b.rows);
     }
 }
 
@@ -182,7 +188,7 @@ static void attend_back_heads(const void *arg, size_t from, size_t to)
         const int b = (int)i / a->t.heads, h0 = (int)i % a->t.heads * serves;
         for (int h = h0; h < h0 + serves; h++)
             for (int n = 0; n < a->s.tokens; n += QUERIES)
-                back_block(a, block_at(a, b, h, n), h == h0 && n == 0 ? 0.0f : 1.0f);
+                back_block(a, block_at(a, b, h, n), h > h0 || n > 0);
     }
 }
 

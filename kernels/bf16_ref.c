@@ -5,14 +5,13 @@
  * weight is read once, and its floats come from the cache.  Panels do not depend on the number of threads, so neither
  * do the bits.
  */
-#include <cblas.h>
-
+#include "kernels/gemm_product.h"
 #include "kernels/isa_table.h"
 #include "kernels/kernels.h"
 #include "kernels/simd.h"
 #include "kernels/thread_pool.h"
 
-enum { SPLIT_UNIT = 16 };
+enum { SPLIT_UNIT = 16, FEW_ROWS = 128 };
 
 typedef uint16_t u16_lanes __attribute__((vector_size(32)));
 typedef uint32_t u32_lanes __attribute__((vector_size(64)));
@@ -41,25 +40,30 @@ struct bf16_args {
     int                  m, k, n, parts;
 };
 
-/* At least as many panels as threads, but not so narrow that x is packed too often. */
-static size_t panel_rows(int n)
+/* Few rows of x: so few weights that their floats stay in the L2 cache. Many: so that x is not read too often, but at
+ * least as many panels as threads. */
+static size_t panel_rows(int m, int n)
 {
     const int rows = (n / KERN_BF16_THREADS + SPLIT_UNIT - 1) / SPLIT_UNIT * SPLIT_UNIT;
-    return rows < 2 * SPLIT_UNIT ? 2 * SPLIT_UNIT : rows > KERN_BF16_ROWS ? KERN_BF16_ROWS : (size_t)rows;
+    if (m <= FEW_ROWS || rows < 2 * SPLIT_UNIT)
+        return 2 * SPLIT_UNIT;
+    return rows > KERN_BF16_ROWS ? KERN_BF16_ROWS : (size_t)rows;
 }
 
 static void bf16_part(const void *arg, int part)
 {
     const struct bf16_args *a = arg;
-    const size_t k = (size_t)a->k, rows = panel_rows(a->n), end = (size_t)a->n;
+    const size_t k = (size_t)a->k, rows = panel_rows(a->m, a->n), end = (size_t)a->n;
     float *work = a->work + (size_t)part * KERN_BF16_ROWS * k;
     size_t from, to;
     thread_pool_slice(&from, &to, end, rows, part, a->parts);
     for (size_t at = from; at < to; at += rows) {
         const size_t n = to - at < rows ? to - at : rows;
         widen(work, a->w + 2 * at * k, n * k);
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, a->m, (int)n, a->k, 1.0f, a->x, a->k, work, a->k, 0.0f,
-                    a->y + at, a->n);
+        gemm_multiply(&(struct gemm_product){
+            .y = a->y + at, .a = a->x, .b = work, .ldy = end, .lda = k, .ldb = k, .rows = a->m, .cols = (int)n,
+            .depth = a->k, .b_across = true,
+        });
     }
 }
 

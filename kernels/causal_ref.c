@@ -2,20 +2,20 @@
 /* causal_ref.c - causal softmax attention of grouped heads, with a soft cap and a window
  *
  * As attend_ref.c: a block of queries meets the keys block by block, with a running sum that is rescaled when a larger
- * score appears; each product is one sgemm of a size that does not depend on the number of threads.
+ * score appears; the size of a product does not depend on the number of threads.
  */
-#include <cblas.h>
 #include <float.h>
 #include <stdbool.h>
 
+#include "kernels/gemm_product.h"
 #include "kernels/isa_table.h"
 #include "kernels/kernels.h"
 #include "kernels/online_softmax.h"
 #include "kernels/simd.h"
 #include "kernels/thread_pool.h"
 
-/* A block of scores is 128 KiB: it stays in the L2 cache. */
-enum { QUERIES = 128, KEYS = 256 };
+/* A block of scores is 132 KiB: it stays in the L2 cache. Its rows are a multiple of a tile's. */
+enum { QUERIES = 132, KEYS = 256 };
 
 #define UNSEEN   (-FLT_MAX) /* a score whose exponential is 0 beside any other, */
 #define NONE_YET (-1e30f)   /* and beside this largest score */
@@ -66,9 +66,11 @@ static void attend_keys(const struct causal_args *a, const struct queries *b, st
 {
     const struct kern_causal *s = &a->s;
     float p[QUERIES * KEYS];
-    const size_t at = (size_t)key * (size_t)b->ldk;
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, b->rows, n, s->dim, s->scale, b->q, b->ld, b->k + at, b->ldk,
-                0.0f, p, KEYS);
+    const size_t ld = (size_t)b->ld, ldk = (size_t)b->ldk, at = (size_t)key * ldk;
+    gemm_multiply(&(struct gemm_product){
+        .y = p, .a = b->q, .b = b->k + at, .ldy = KEYS, .lda = ld, .ldb = ldk, .rows = b->rows, .cols = n,
+        .depth = s->dim, .b_across = true, .near = true, .scale = s->scale,
+    });
     for (int r = 0; r < b->rows; r++) {
         if (s->cap > 0)
             soften(p + r * KEYS, n, s->cap);
@@ -78,8 +80,10 @@ static void attend_keys(const struct causal_args *a, const struct queries *b, st
         if (!first && shrink != 1.0f)
             simd_scale(b->out + (size_t)r * (size_t)b->ld, shrink, s->dim);
     }
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, b->rows, s->dim, n, 1.0f, p, KEYS, b->v + at, b->ldk,
-                first ? 0.0f : 1.0f, b->out, b->ld);
+    gemm_multiply(&(struct gemm_product){
+        .y = b->out, .a = p, .b = b->v + at, .ldy = ld, .lda = KEYS, .ldb = ldk, .rows = b->rows, .cols = s->dim,
+        .depth = n, .add = !first, .near = true,
+    });
 }
 
 static void average(float *out, const struct queries *b, int keys, int dim)

@@ -23,6 +23,8 @@ struct gemm_product {
     bool         a_across; /* A(r, i) = a[i * lda + r], else a[r * lda + i] */
     bool         b_across; /* B(i, c) = b[c * ldb + i], else b[i * ldb + c] */
     bool         add;      /* to y, and without bias */
+    bool         near;     /* A is in the L2 cache: panels go through the L1 cache, and A again for each */
+    float        scale;    /* of A B; 0: 1 */
 };
 
 /* to[i][c] = from[c][i], 4 x 4 */
@@ -104,8 +106,10 @@ static void gemm_pack_rows(int rows, float *to, const float *a, size_t lda, int 
 {
     if (rows == GEMM_ROWS)
         gemm_copy_rows(GEMM_ROWS, to, a, lda, depth);
-    else if (rows == GEMM_FEW)
-        gemm_copy_rows(GEMM_FEW, to, a, lda, depth);
+    else if (rows == 4)
+        gemm_copy_rows(4, to, a, lda, depth);
+    else if (rows == 2)
+        gemm_copy_rows(2, to, a, lda, depth);
     else
         gemm_copy_rows(1, to, a, lda, depth);
 }
@@ -132,10 +136,13 @@ static void gemm_block(const struct gemm_product *p, float *panels, int left, in
     const struct gemm g = {
         .y = p->y + left, .x = p->a + (size_t)from * (p->a_across ? p->lda : 1), .w = panels,
         .bias = p->bias ? p->bias + left : NULL, .ldy = (int)p->ldy, .ldx = p->a_across ? 0 : (int)p->lda,
-        .rows = p->rows, .k = depth, .n = cols, .add = p->add || from > 0,
+        .rows = p->rows, .k = depth, .n = cols, .add = p->add || from > 0, .scale = p->scale,
     };
     gemm_pack_part(panels, p, from, depth, left, cols);
-    gemm_rows(&g, p);
+    if (p->a_across || !p->near)
+        gemm_rows(&g, p);
+    else
+        gemm_run(&g);
 }
 
 static void __attribute__((unused)) gemm_multiply(const struct gemm_product *p)

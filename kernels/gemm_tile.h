@@ -2,8 +2,7 @@
 /* gemm_tile.h - products of rows with a packed matrix, whose sums stay in registers
  *
  * y[r][n] = x[r][k] w[k][n] + bias[n].  The matrix is packed as panels of GEMM_COLS columns, each [k][GEMM_COLS], the
- * last one filled up with zeros.  OpenBLAS picks its kernels by the processor's model and knows no new ones: this
- * one is as wide as the table it is compiled for.  Each number is one sum in the order of k, whatever rows and columns
+ * last one filled up with zeros.  The tiles are as wide as the table they are compiled for.  Each number is one sum in the order of k, whatever rows and columns
  * are computed with it, but for chunks of GEMM_DEPTH.
  */
 #ifndef KERNELS_GEMM_TILE_H
@@ -18,11 +17,11 @@
 /* GEMM_ROWS x GEMM_VECTORS sums in the registers of the instruction set, each of GEMM_LANES numbers: gcc keeps no v16
  * of several registers in them. */
 #if defined(__AVX512F__)
-enum { GEMM_LANES = 16, GEMM_ROWS = 12, GEMM_FEW = 4 };
+enum { GEMM_LANES = 16, GEMM_ROWS = 12 };
 #elif defined(__AVX2__)
-enum { GEMM_LANES = 8, GEMM_ROWS = 6, GEMM_FEW = 3 };
+enum { GEMM_LANES = 8, GEMM_ROWS = 6 };
 #else
-enum { GEMM_LANES = 4, GEMM_ROWS = 4, GEMM_FEW = 2 };
+enum { GEMM_LANES = 4, GEMM_ROWS = 4 };
 #endif
 enum {
     GEMM_VECTORS = 2,
@@ -39,6 +38,7 @@ struct gemm {
     const float *x, *w, *bias; /* bias NULL: 0; [n] */
     int          ldy, ldx, rows, k, n;
     bool         add; /* to y */
+    float        scale; /* of x w; 0: 1 */
 };
 
 SIMD_FN size_t gemm_panels(int n)
@@ -58,72 +58,80 @@ struct gemm_tile {
     size_t       ldy, ldx;     /* 0: x is packed, [k][rows] */
     int          k;
     bool         add;
+    float        scale;
 };
 
-typedef gemm_v gemm_row[GEMM_VECTORS];
-
-SIMD_FN void gemm_sums(const int rows, const bool packed, gemm_row *sum, const struct gemm_tile *t)
+SIMD_FN void gemm_sums(const int rows, const int vectors, const bool packed, gemm_v sum[][GEMM_VECTORS],
+                       const struct gemm_tile *t)
 {
     const size_t row = packed ? 1 : t->ldx, step = packed ? (size_t)rows : 1;
     const float *x = t->x, *w = t->w, *end = w + (size_t)t->k * GEMM_COLS;
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
-        for (int v = 0; v < GEMM_VECTORS; v++)
+        for (int v = 0; v < vectors; v++)
             sum[r][v] = (gemm_v){0};
     for (; w < end; x += step, w += GEMM_COLS) {
         gemm_v b[GEMM_VECTORS];
 #pragma GCC unroll 2
-        for (int v = 0; v < GEMM_VECTORS; v++)
+        for (int v = 0; v < vectors; v++)
             b[v] = *(const gemm_any *)(w + v * GEMM_LANES);
 #pragma GCC unroll 12
         for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
-            for (int v = 0; v < GEMM_VECTORS; v++)
+            for (int v = 0; v < vectors; v++)
                 sum[r][v] += b[v] * x[(size_t)r * row];
     }
 }
 
-SIMD_FN void gemm_tile_rows(const int rows, const bool packed, const struct gemm_tile *t)
+SIMD_FN void gemm_tile_sized(const int rows, const int vectors, const bool packed, const struct gemm_tile *t)
 {
     gemm_v sum[GEMM_ROWS][GEMM_VECTORS], bias[GEMM_VECTORS] = {{0}};
     float *y = t->y;
     const size_t ldy = t->ldy;
     const bool add = t->add;
-    for (int v = 0; v < GEMM_VECTORS && t->bias; v++)
+    const float scale = t->scale;
+    for (int v = 0; v < vectors && t->bias; v++)
         bias[v] = *(const gemm_any *)(t->bias + v * GEMM_LANES);
-    gemm_sums(rows, packed, sum, t);
+    gemm_sums(rows, vectors, packed, sum, t);
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++, y += ldy)
 #pragma GCC unroll 2
-        for (int v = 0; v < GEMM_VECTORS; v++) {
+        for (int v = 0; v < vectors; v++) {
             gemm_any *to = (gemm_any *)(y + v * GEMM_LANES);
-            *to = sum[r][v] + (add ? (gemm_v)*to : bias[v]);
+            *to = sum[r][v] * scale + (add ? (gemm_v)*to : bias[v]);
         }
 }
 
 /* Not inlined: with anything else around it, gcc keeps the sums in memory. */
-#define GEMM_TILE(name, rows, packed)                                            \
+#define GEMM_TILE(name, rows, vectors, packed)                                   \
     static __attribute__((noinline)) void name(const struct gemm_tile *t)        \
     {                                                                            \
-        gemm_tile_rows(rows, packed, t);                                         \
+        gemm_tile_sized(rows, vectors, packed, t);                               \
     }
 
-GEMM_TILE(gemm_tile_all, GEMM_ROWS, false)
-GEMM_TILE(gemm_tile_few, GEMM_FEW, false)
-GEMM_TILE(gemm_tile_one, 1, false)
-GEMM_TILE(gemm_tile_all_packed, GEMM_ROWS, true)
-GEMM_TILE(gemm_tile_few_packed, GEMM_FEW, true)
-GEMM_TILE(gemm_tile_one_packed, 1, true)
+#define GEMM_TILES(name, rows)                                                   \
+    GEMM_TILE(gemm_half_of_##name, rows, 1, false)                               \
+    GEMM_TILE(gemm_half_of_##name##_packed, rows, 1, true)                       \
+    GEMM_TILE(gemm_whole_of_##name, rows, GEMM_VECTORS, false)                   \
+    GEMM_TILE(gemm_whole_of_##name##_packed, rows, GEMM_VECTORS, true)
 
-SIMD_FN void gemm_tile_of(int rows, const struct gemm_tile *t)
+GEMM_TILES(1, 1)
+GEMM_TILES(2, 2)
+GEMM_TILES(4, 4)
+GEMM_TILES(all, GEMM_ROWS)
+
+#define GEMM_ROW(name)                                                           \
+    {{gemm_half_of_##name, gemm_half_of_##name##_packed},                        \
+     {gemm_whole_of_##name, gemm_whole_of_##name##_packed}}
+
+/* Writes one vector of columns if `cols` are no more, else a whole panel. */
+SIMD_FN void gemm_tile_of(int rows, int cols, const struct gemm_tile *t)
 {
-    if (rows == GEMM_ROWS)
-        (t->ldx ? gemm_tile_all : gemm_tile_all_packed)(t);
-    else if (rows == GEMM_FEW)
-        (t->ldx ? gemm_tile_few : gemm_tile_few_packed)(t);
-    else
-        (t->ldx ? gemm_tile_one : gemm_tile_one_packed)(t);
+    static void (*const tile[4][GEMM_VECTORS][2])(const struct gemm_tile *) = {
+        GEMM_ROW(1), GEMM_ROW(2), GEMM_ROW(4), GEMM_ROW(all),
+    };
+    tile[rows == GEMM_ROWS ? 3 : rows / 2][cols > GEMM_LANES][!t->ldx](t);
 }
 
 /* The right end of a matrix: `n` columns of a panel, by way of a whole one. */
@@ -136,7 +144,7 @@ static __attribute__((noinline)) void gemm_tile_edge(int rows, const struct gemm
     whole.bias = t->bias ? memcpy(bias, t->bias, (size_t)n * sizeof(*bias)) : NULL;
     for (int r = 0; r < rows && t->add; r++)
         memcpy(y + r * GEMM_COLS, t->y + (size_t)r * t->ldy, (size_t)n * sizeof(*y));
-    gemm_tile_of(rows, &whole);
+    gemm_tile_of(rows, n, &whole);
     for (int r = 0; r < rows; r++)
         memcpy(t->y + (size_t)r * t->ldy, y + r * GEMM_COLS, (size_t)n * sizeof(*y));
 }
@@ -144,7 +152,7 @@ static __attribute__((noinline)) void gemm_tile_edge(int rows, const struct gemm
 /* The rows of the next tile, of `left` rows. */
 SIMD_FN int gemm_step(int left)
 {
-    return left >= GEMM_ROWS ? GEMM_ROWS : left >= GEMM_FEW ? GEMM_FEW : 1;
+    return left >= GEMM_ROWS ? GEMM_ROWS : left >= 4 ? 4 : left >= 2 ? 2 : 1;
 }
 
 /* Rows from `row` on with one panel, which begins at column `col`; depth from `from` on. */
@@ -153,14 +161,14 @@ SIMD_FN void gemm_band(const struct gemm *g, int row, int rows, int from, int de
     const int n = g->n - col;
     const size_t panel = (size_t)col / GEMM_COLS;
     struct gemm_tile t = {.w = g->w + (panel * (size_t)g->k + (size_t)from) * GEMM_COLS, .k = depth,
-                          .add = g->add || from > 0,
+                          .add = g->add || from > 0, .scale = g->scale != 0 ? g->scale : 1.0f,
                           .bias = g->bias ? g->bias + col : NULL, .ldy = (size_t)g->ldy, .ldx = (size_t)g->ldx};
     for (int r = row, step; r < row + rows; r += step) {
         step = gemm_step(row + rows - r);
         t.y = g->y + (size_t)r * t.ldy + col;
         t.x = g->x + (size_t)r * t.ldx + from;
-        if (n >= GEMM_COLS)
-            gemm_tile_of(step, &t);
+        if (n >= GEMM_COLS || n == GEMM_LANES)
+            gemm_tile_of(step, n, &t);
         else
             gemm_tile_edge(step, &t, n);
     }

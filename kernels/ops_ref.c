@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ops_ref.c - the tables of CPU functions, and the choice for this processor */
-#include <cblas.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +54,6 @@ static void choose(void)
  * that set runs. */
 static void fill_tables(void)
 {
-    openblas_set_num_threads(1); /* BLAS runs inside our threads; its own would compete */
     tables[KERN_BASE].name = "cpu";
     FILL(&tables[KERN_BASE], base);
 #ifdef KERN_X86

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* picture_ref.c - the operations of image autoencoders on rows of a channels-last picture, convolutions apart */
 #include <math.h>
-#include <cblas.h>
 
+#include "kernels/gemm_product.h"
 #include "kernels/isa_table.h"
 #include "kernels/kernels.h"
 #include "kernels/simd.h"
@@ -179,8 +179,10 @@ static void sum_head(double *total, const struct lin_args *a, const float *kv)
     for (size_t r0 = 0; r0 < a->rows; r0 += LIN_ROWS, kv += (size_t)LIN_ROWS * (size_t)a->ld) {
         const size_t rows = a->rows - r0 < LIN_ROWS ? a->rows - r0 : LIN_ROWS;
         relu_copy(k, kv, rows, a->ld, dim);
-        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, dim, dim, (int)rows, 1.0f, kv + dim, a->ld, k[0], LIN_DIM,
-                    1.0f, vk, dim);
+        gemm_multiply(&(struct gemm_product){
+            .y = vk, .a = kv + dim, .b = k[0], .ldy = (size_t)dim, .lda = (size_t)a->ld, .ldb = LIN_DIM, .rows = dim,
+            .cols = dim, .depth = (int)rows, .a_across = true, .add = true,
+        });
         for (int j = 0; j < dim; j += LANES) {
             v16 sum = {0};
             for (size_t r = 0; r < rows; r++)
@@ -222,8 +224,10 @@ static void apply_head(float *out, const struct lin_args *a, const float *q, con
     for (size_t r0 = 0; r0 < a->rows; r0 += LIN_ROWS) {
         const size_t rows = a->rows - r0 < LIN_ROWS ? a->rows - r0 : LIN_ROWS;
         relu_copy(relu, q + r0 * (size_t)a->ld, rows, a->ld, dim);
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)rows, dim, dim, 1.0f, relu[0], LIN_DIM, vk, dim, 0.0f,
-                    out + r0 * (size_t)a->ldo, a->ldo);
+        gemm_multiply(&(struct gemm_product){
+            .y = out + r0 * (size_t)a->ldo, .a = relu[0], .b = vk, .ldy = (size_t)a->ldo, .lda = LIN_DIM,
+            .ldb = (size_t)dim, .rows = (int)rows, .cols = dim, .depth = dim, .b_across = true,
+        });
         for (size_t r = 0; r < rows; r++)
             divide_row(out + (r0 + r) * (size_t)a->ldo, relu[r], vk + dim * dim, dim, a->eps);
     }

@@ -7,7 +7,6 @@
  * kernel tables is compiled for the baseline of x86-64.
  *
  * $JOBCTL_CPU = base, avx2 or avx512 selects that table instead of the widest one that runs.
- * OpenBLAS chooses by itself in the same way ($OPENBLAS_CORETYPE).
  */
 #ifndef KERNELS_PROCESSOR_H
 #define KERNELS_PROCESSOR_H

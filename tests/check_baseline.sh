@@ -8,8 +8,8 @@
 #      could choose a wide copy of a shared function for a caller that runs everywhere;
 #   3. only ops_ref.o calls a wide fill function.
 # With CC it first tries itself: it plants each mistake and expects to find it.
-# Not checked: archives of other projects that are linked in; OpenBLAS and libcrypto ask the
-# processor themselves.
+# Not checked: archives of other projects that are linked in; libcrypto asks the processor
+# itself.
 set -u
 folders='kernels engine agent controller db'
 

@@ -6,7 +6,7 @@
 # After each, nothing of it may be left: no process with its home in the
 # environment, no file.  E2E_LANES (processors + 1) run at once, for most of them wait most of
 # the time; those that say "# alone: why" come at the end, one by one.  The last
-# line is what a log reader counts.  A kernel that the caller chose for OpenBLAS would be the choice
+# line is what a log reader counts.  Kernels that the caller chose ($JOBCTL_CPU) would be the choice
 # here and not on a host reached over SSH: their losses would differ.
 # Tests do not wait for each other's CPU slots: one that wants leases names a directory of its own.
 set -u
@@ -28,7 +28,7 @@ run() {
     name=$(basename "$t" .sh)
     home=$(mktemp -d "${TMPDIR:-/tmp}/jobctl-e2e.XXXXXX")
     start=$(date +%s.%N)
-    env -u DISPLAY -u OPENBLAS_CORETYPE -u JOBCTL_CPU JOBCTL_MACHINE_DIR=none PYTHONDONTWRITEBYTECODE=1 \
+    env -u DISPLAY -u JOBCTL_CPU JOBCTL_MACHINE_DIR=none PYTHONDONTWRITEBYTECODE=1 \
         HOME="$home" JOBCTL_HOME="$home/state" PATH="$bin:$PATH" BIN="$bin" \
         TOP="$PWD" WORK="$home" timeout -k 5 "${E2E_TIMEOUT:-240}" bash -eu "$t" >"$home/log" 2>&1
     rc=$?

@@ -21,18 +21,7 @@
 #include "kernels/cuda.h"
 #include "kernels/kernels.h"
 #include "kernels/rng.h"
-#include "kernels/sgemm.h"
-
-/* Linear layers of a model: per block and on top. */
-enum { BLOCK_LAYERS = 7, TOP_LAYERS = 7, LAYERS_MAX = BLOCK_LAYERS + TOP_LAYERS };
-
-struct layer {
-    int m, k, n;
-    int times;     /* how many in a model */
-    int products;  /* 3, or 2 where the input needs no gradient */
-    /* the faster way, found during the warm-up */
-    enum sgemm_threads way[3];
-};
+#include "kernels/thread_pool.h"
 
 struct bench {
     struct bench_spec     spec;
@@ -40,13 +29,10 @@ struct bench {
     struct double_buffer *double_buffer; /* NULL: updates in place */
     double                update_ms;
     struct step_input     in;
-    float                *x0, *noise, *y, *mask, *abc;
+    float                *x0, *noise, *y, *mask;
     uint16_t             *y_bf16; /* instead of y; or NULL */
     int                  *t_index;
-    struct layer          layer[LAYERS_MAX];
-    int                   layers;
-    size_t                abc_floats;
-    double               *ms, *sgemm;
+    double               *ms;
 };
 
 static double now_ms(void)
@@ -71,87 +57,6 @@ static int64_t resident_bytes(void)
         fclose(f);
     }
     return (int64_t)resident * sysconf(_SC_PAGESIZE);
-}
-
-static void list_layers(struct bench *b)
-{
-    const struct model_config *c = &b->spec.model;
-    const struct model_limits *z = &b->spec.batch;
-    const int B = z->batch, T = B * z->text, C = c->hidden, F = c->mlp_hidden, p = c->patch;
-    const int M = B * (z->height / p) * (z->width / p), P = c->latent_channels * p * p;
-    const struct layer rows[LAYERS_MAX] = {
-        {M, C, 3 * C, c->depth, 3, {0}}, {M, C, C, 3 * c->depth, 3, {0}},
-        {T, C, 2 * C, c->depth, 3, {0}}, {M, C, 2 * F, c->depth, 3, {0}},
-        {M, F, C, c->depth, 3, {0}},     {M, P, C, 1, 2, {0}},
-        {M, C, P, 1, 3, {0}},            {T, c->caption_channels, C, 1, 2, {0}},
-        {T, C, C, 1, 3, {0}},            {B, 256, C, 1, 2, {0}},
-        {B, C, C, 1, 3, {0}},            {B, C, 6 * C, 1, 3, {0}},
-    };
-    for (int i = 0; i < LAYERS_MAX && rows[i].m; i++) {
-        b->layer[b->layers] = rows[i];
-        b->layer[b->layers++].times *= b->spec.micros;
-        const size_t m = (size_t)rows[i].m, k = (size_t)rows[i].k, n = (size_t)rows[i].n;
-        const size_t most = m * k > m * n ? m * k : m * n;
-        b->abc_floats = b->abc_floats > most ? b->abc_floats : most;
-        b->abc_floats = b->abc_floats > n * k ? b->abc_floats : n * k;
-    }
-}
-
-static void run_product(struct bench *b, const struct layer *l, int kind, enum sgemm_threads way)
-{
-    float *c = b->abc, *a = c + b->abc_floats, *w = a + b->abc_floats;
-    sgemm_run((enum sgemm_kind)kind, way, c, a, w, l->m, l->k, l->n);
-}
-
-/* A thread of BLAS's own polls for work for 2^28 ticks before it sleeps: it would take a
- * core from the steps that follow. */
-static void let_blas_sleep(void)
-{
-    const struct timespec wait = {0, 200 * 1000 * 1000};
-    nanosleep(&wait, NULL);
-}
-
-/* Times each product both ways; the faster one counts. */
-static void choose_ways(struct bench *b)
-{
-    for (int i = 0; i < b->layers; i++)
-        for (int kind = 0; kind < b->layer[i].products; kind++) {
-            double best[2] = {INFINITY, INFINITY};
-            for (int r = 0; r < 10; r++) {
-                const enum sgemm_threads way = r % 2 ? SGEMM_BLAS : SGEMM_SPLIT;
-                double start = now_ms();
-                for (int j = 0; j < 3; j++)
-                    run_product(b, &b->layer[i], kind, way);
-                best[way] = fmin(best[way], now_ms() - start);
-            }
-            b->layer[i].way[kind] = best[SGEMM_BLAS] < best[SGEMM_SPLIT] ? SGEMM_BLAS
-                                                                         : SGEMM_SPLIT;
-        }
-}
-
-/* Layers whose input needs no gradient have only the products forward and weight. */
-static int kind_of(const struct layer *l, int i)
-{
-    return l->products == 2 && i == 1 ? SGEMM_WEIGHT : i;
-}
-
-static double sgemm_pass(struct bench *b)
-{
-    const double start = now_ms();
-    for (int i = 0; i < b->layers; i++)
-        for (int t = 0; t < b->layer[i].times; t++)
-            for (int j = 0; j < b->layer[i].products; j++)
-                run_product(b, &b->layer[i], kind_of(&b->layer[i], j), b->layer[i].way[j]);
-    return now_ms() - start;
-}
-
-static double sgemm_flops(const struct bench *b)
-{
-    double flops = 0;
-    for (int i = 0; i < b->layers; i++)
-        flops += 2.0 * b->layer[i].m * b->layer[i].k * b->layer[i].n * b->layer[i].times *
-                 b->layer[i].products;
-    return flops;
 }
 
 static float *random_floats(size_t n, uint64_t id)
@@ -185,11 +90,9 @@ static int make_batch(struct bench *b, struct err *err)
     b->noise = random_floats(latent, 2);
     b->y = random_floats(text * (size_t)b->spec.model.caption_channels, 3);
     b->mask = random_floats(text, 4);
-    b->abc = random_floats(3 * b->abc_floats, 5);
     b->t_index = calloc(B, sizeof(*b->t_index));
     b->ms = calloc((size_t)b->spec.steps, sizeof(*b->ms));
-    b->sgemm = calloc((size_t)b->spec.steps, sizeof(*b->sgemm));
-    if (!b->x0 || !b->noise || !b->y || !b->mask || !b->abc || !b->t_index || !b->ms || !b->sgemm)
+    if (!b->x0 || !b->noise || !b->y || !b->mask || !b->t_index || !b->ms)
         return err_set(err, ERR_MEMORY, "no memory for a batch of %d", z->batch);
     for (size_t i = 0; i < text; i++)
         b->mask[i] = 1;
@@ -246,35 +149,18 @@ static double median(double *v, int n)
 
 static int measure(struct bench *b, struct bench_result *r, struct err *err)
 {
-    /* A few steps per turn: the first step after the bare products finds a cold cache. */
-    const int turn = b->spec.steps < 10 ? 1 : b->spec.steps / 10;
     double ms;
-    int passes = 0;
     for (int i = 0; i < b->spec.warmup; i++)
         if (one_step(b, &ms, &r->loss, err) < 0)
             return -1;
-    const bool here = b->layers > 0;
-    if (here) {
-        choose_ways(b);
-        let_blas_sleep();
-    }
     const int64_t resident = resident_bytes();
-    for (int i = 0; i < b->spec.steps; i++) {
-        if (here && i % turn == 0) {
-            sgemm_pass(b);
-            b->sgemm[passes++] = sgemm_pass(b);
-            let_blas_sleep();
-            if (one_step(b, &ms, &r->loss, err) < 0)
-                return -1;
-        }
+    for (int i = 0; i < b->spec.steps; i++)
         if (one_step(b, &b->ms[i], &r->loss, err) < 0)
             return -1;
-    }
     r->rss_growth = resident_bytes() - resident;
     r->ms_median = median(b->ms, b->spec.steps);
     r->ms_min = b->ms[0];
     r->ms_max = b->ms[b->spec.steps - 1];
-    r->sgemm_ms = passes ? median(b->sgemm, passes) : 0;
     return 0;
 }
 
@@ -333,14 +219,12 @@ static int open_double_buffer(struct bench *b, struct err *err)
 int bench_run(struct bench_result *out, const struct bench_spec *spec, struct err *err)
 {
     struct bench b = {.spec = *spec};
-    struct bench_result r = {.steps = spec->steps, .threads = sgemm_thread_count()};
+    struct bench_result r = {.steps = spec->steps, .threads = thread_pool_size()};
     int rc = -1;
     if (spec->steps < 1 || spec->warmup < 0 || spec->micros < 1)
         return err_set(err, ERR_USAGE, "a bench needs at least one step");
     if (spec->profile && !backend_profile())
         return err_set(err, ERR_USAGE, "--profile times the kernels of a GPU; the backend is the CPU: add --backend cuda");
-    if (backend_ops()->host) /* the CPU's BLAS is not a reference for a GPU */
-        list_layers(&b);
     if (step_create(&b.step, &spec->model, &spec->batch, &spec->optim, spec->flow_shift, NULL, err) < 0 ||
         make_batch(&b, err) < 0 || open_double_buffer(&b, err) < 0)
         goto out;
@@ -358,8 +242,6 @@ int bench_run(struct bench_result *out, const struct bench_spec *spec, struct er
                r.ms_median * 1e-6;
     r.peak_gflops = backend_is_bf16() ? gpu_peak_bf16(backend_device()) * 1e-9 : 0;
     r.mfu = r.peak_gflops > 0 ? r.gflops / r.peak_gflops : 0;
-    r.sgemm_gflops = r.sgemm_ms > 0 ? sgemm_flops(&b) / r.sgemm_ms * 1e-6 : 0;
-    r.sgemm_share = r.sgemm_ms / r.ms_median;
     *out = r;
     rc = 0;
 out:
@@ -370,9 +252,7 @@ out:
     free(b.y);
     free(b.y_bf16);
     free(b.mask);
-    free(b.abc);
     free(b.t_index);
     free(b.ms);
-    free(b.sgemm);
     return rc;
 }

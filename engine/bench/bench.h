@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench.h - benchmark: the time of a training step, and of BLAS alone
+/* bench.h - benchmark: the time of a training step
  *
- * A step is a real one: noise, forward, loss, backward, clip, optimizer, on
- * random numbers. In alternation, the matrix products of the step's linear layers run alone, each in the faster of two
- * ways to use all cores, without the small products of attention; on a GPU only the steps run. They alternate because a
- * machine's speed varies over time. Steps with and without a snapshot in memory (double_buffer.h) are compared in the
- * same way.
+ * A step is a real one: noise, forward, loss, backward, clip, optimizer, on random numbers.  Steps with and without a
+ * snapshot in memory (double_buffer.h) alternate, because a machine's speed varies over time.
  */
 #ifndef ENGINE_BENCH_BENCH_H
 #define ENGINE_BENCH_BENCH_H
@@ -35,8 +32,6 @@ struct bench_result {
     double samples_per_s, gflops;        /* at the median; FLOPs: 3 forwards */
     double peak_gflops;                  /* peak of this GPU in bf16 (gpu_peak.h); 0: unknown, or bf16 not in use */
     double mfu;                          /* gflops over peak_gflops; 0 without that */
-    double sgemm_ms, sgemm_gflops;       /* median of the bare products of one step; 0 on a GPU */
-    double sgemm_share;                  /* sgemm_ms / ms_median */
     int64_t params, rss_growth;          /* growth in bytes after the warm-up */
     /* Medians of a step, and of the processor time of its update, without and with a snapshot; 0:
      * not measured. */

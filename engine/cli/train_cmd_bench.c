@@ -144,11 +144,9 @@ static void print_json(const struct bench_result *r)
 {
     printf("{\"version\": 1, \"steps\": %d, \"threads\": %d, \"params\": %lld, "
            "\"ms_median\": %.4f, \"ms_min\": %.4f, \"ms_max\": %.4f, \"samples_per_s\": %.3f, "
-           "\"gflops\": %.2f, \"mfu\": %.4f, \"sgemm_ms\": %.4f, \"sgemm_gflops\": %.2f, "
-           "\"sgemm_share\": %.4f, \"rss_growth_bytes\": %lld, \"loss\": %.6f",
+           "\"gflops\": %.2f, \"mfu\": %.4f, \"rss_growth_bytes\": %lld, \"loss\": %.6f",
            r->steps, r->threads, (long long)r->params, r->ms_median, r->ms_min, r->ms_max,
-           r->samples_per_s, r->gflops, r->mfu, r->sgemm_ms, r->sgemm_gflops, r->sgemm_share,
-           (long long)r->rss_growth, r->loss);
+           r->samples_per_s, r->gflops, r->mfu, (long long)r->rss_growth, r->loss);
     if (r->step_ms[0] > 0)
         printf(", \"snapshots\": {\"step_ms\": [%.4f, %.4f], \"update_ms\": [%.4f, %.4f]}", r->step_ms[0],
                r->step_ms[1], r->update_ms[0], r->update_ms[1]);
@@ -163,10 +161,6 @@ static void print_table(const struct bench_result *r)
     if (r->mfu > 0)
         printf("MFU          %9.2f %%    of %.0f TFLOP/s; work counted: three forward passes\n",
                100 * r->mfu, r->peak_gflops / 1e3);
-    if (r->sgemm_ms > 0) {
-        printf("sgemm alone  %9.3f ms   %.1f GFLOP/s over the step's own shapes\n", r->sgemm_ms, r->sgemm_gflops);
-        printf("             %9.1f %%    of the step: the share that sgemm alone would take\n", 100 * r->sgemm_share);
-    }
     if (r->step_ms[0] > 0)
         printf("snapshots    %+9.3f ms   of %.3f (%+.2f %%); an update takes %.3f ms of CPU time, "
                "without %.3f\n",

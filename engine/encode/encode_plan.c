@@ -23,7 +23,6 @@
 #include "engine/model/device_memory.h"
 #include "engine/vae/vae_flops.h"
 #include "kernels/kernels.h"
-#include "kernels/sgemm.h"
 
 struct encode;
 
@@ -171,34 +170,21 @@ void encode_plan_learn(const char *cache, enum encode_stage stage, double rate)
 }
 
 /* The best of some products of two square matrices. 0: no memory. */
-static double device_rate(const struct kern_ops *ops)
+static double products_rate(const struct kern_ops *ops)
 {
-    const size_t n = (size_t)DEVICE_EDGE * DEVICE_EDGE;
+    const int edge = ops->host ? EDGE : DEVICE_EDGE;
+    const size_t n = (size_t)edge * (size_t)edge;
     char why[256], *x = ops->alloc(3 * n * ops->narrow);
     double best = 0;
     const double until = clock_s() + 0.2;
     for (int i = 0; x && (i < 2 || clock_s() < until); i++) {
         const double begin = clock_s();
-        ops->linear(x, x + n * ops->narrow, x + 2 * n * ops->narrow, NULL, DEVICE_EDGE, DEVICE_EDGE, DEVICE_EDGE);
+        ops->linear(x, x + n * ops->narrow, x + 2 * n * ops->narrow, NULL, edge, edge, edge);
         if (ops->state(why, sizeof(why)) != KERN_OK)
             break;
-        best = fmax(best, 2.0 * DEVICE_EDGE * (double)n / (clock_s() - begin));
+        best = fmax(best, 2.0 * edge * (double)n / (clock_s() - begin));
     }
     ops->release(x);
-    return best;
-}
-
-static double host_rate(void)
-{
-    float *x = calloc(3 * EDGE * EDGE, sizeof(*x));
-    double best = 0;
-    const double until = clock_s() + 0.2;
-    for (int i = 0; x && (i < 2 || clock_s() < until); i++) {
-        const double begin = clock_s();
-        sgemm_run(SGEMM_FORWARD, SGEMM_SPLIT, x, x + EDGE * EDGE, x + 2 * EDGE * EDGE, EDGE, EDGE, EDGE);
-        best = fmax(best, 2.0 * EDGE * EDGE * EDGE / (clock_s() - begin));
-    }
-    free(x);
     return best;
 }
 
@@ -212,7 +198,7 @@ static void find_rates(struct encode_plan *p)
     json_decref(o);
     p->measured = p->picture_rate > 0 && p->caption_rate > 0;
     if (!p->measured)
-        p->picture_rate = p->caption_rate = backend_ops()->host ? host_rate() : device_rate(backend_ops());
+        p->picture_rate = p->caption_rate = products_rate(backend_ops());
     if (p->picture_rate > 0)
         p->seconds = p->picture_flops * (double)p->need.no_pictures / p->picture_rate +
                      p->caption_flops * (double)p->need.no_captions / p->caption_rate;

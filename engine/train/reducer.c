@@ -2,7 +2,6 @@
 /* reducer.c - gradients added up as floats; see reducer.h */
 #include "engine/train/reducer.h"
 
-#include <cblas.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,7 +95,7 @@ const struct reducer reducer_plain = {
 static void name_kernels(char *text, size_t size)
 {
     if (backend_ops()->host)
-        snprintf(text, size, "%s, OpenBLAS %s", backend_ops()->name, openblas_get_corename());
+        snprintf(text, size, "%s", backend_ops()->name);
     else
         snprintf(text, size, "%s, %.80s%s", backend_ops()->name, backend_device(), backend_is_bf16() ? ", bf16" : "");
 }

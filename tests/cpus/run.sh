@@ -14,8 +14,8 @@ bin=$1 portable=$2
 shift 2
 dir=$(mktemp -d "${TMPDIR:-/tmp}/jobctl-cpus.XXXXXX")
 trap 'rm -rf "$dir"' EXIT
-# A setting of the user's that picks OpenBLAS's or our kernels would be another processor than the one played.
-unset JOBCTL_CPU OPENBLAS_CORETYPE
+# A setting of the user's that picks kernels would be another processor than the one played.
+unset JOBCTL_CPU
 # TCG says at each start which features of the processor it does not play: nothing that is used here.
 play() { qemu-x86_64 -cpu "$1" "${@:2}" 2> >(grep -v "TCG doesn't support" >&2); }
 cases=(tests/golden/sana/tiny-base.json tests/golden/lumina/v{3,5}_*.json tests/golden/vae/{small-pair,tiny-kl}.json)

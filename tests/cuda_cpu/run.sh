@@ -16,7 +16,7 @@ bin=$1 plugin=$(realpath "$2") kernels=$3 memory=$4
 nccl=$(realpath "$5") watched=$(realpath "${6:-$2}")
 export JOBCTL_CUDA="$plugin" JOBCTL_CUBLASLT="$plugin" JOBCTL_NCCL="$nccl"
 export JOBCTL_CUDA_WAYS= # plain, but where it says otherwise: trying algorithms takes its time here
-export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 CUDA_CPU_LAZY=1
+export OMP_NUM_THREADS=1 CUDA_CPU_LAZY=1
 every="tune graph tensor bgrad"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -8,7 +8,7 @@
 set -u
 bin=$1 plugin=$(realpath "$2") kernels=$3 all=${4:-}
 export JOBCTL_CUDA="$plugin" JOBCTL_CUBLASLT="$plugin" JOBCTL_CUDA_WAYS="tune graph tensor bgrad"
-export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 CUDA_CPU_LAZY=1
+export OMP_NUM_THREADS=1 CUDA_CPU_LAZY=1
 lumina=tests/golden/lumina
 cases="tests/golden/sana/tiny-base.json tests/golden/sana/tiny-qknorm.json $lumina/v3_noqknorm_16ch.json
     $lumina/v5_gqa_widerange.json $lumina/v6_wide_proc.json"

@@ -7,7 +7,7 @@
 set -u
 here=$(dirname "$0")
 which=$1 plugin=$(realpath "$3") kernels=$4
-export JOBCTL_CUBLASLT="$plugin" OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 CUDA_CPU_LAZY=1
+export JOBCTL_CUBLASLT="$plugin" OMP_NUM_THREADS=1 CUDA_CPU_LAZY=1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 python3 "$here/plant.py" --list "$here/faults.txt" kernels >"$work/list" || exit 1

@@ -26,7 +26,7 @@ static void a_bench_measures(void **state)
     if (bench_run(&r, &spec, &err) < 0)
         fail_msg("%s", err.text);
     assert_true(r.ms_min > 0 && r.ms_min <= r.ms_median && r.ms_median <= r.ms_max);
-    assert_true(r.sgemm_ms > 0 && r.gflops > 0 && r.loss > 0 && r.loss < 100);
+    assert_true(r.gflops > 0 && r.loss > 0 && r.loss < 100);
     assert_true(r.params > 0 && r.threads > 0);
     struct bench_spec none = spec;
     none.steps = 0;
