@@ -27,8 +27,8 @@ more=(
     libclang-rt-dev
     gcc-11
     'slurmctld slurmd slurm-client libslurm-dev munge'                                # tests/slurm
-    'podman runc busybox-static'                                                      # tests/e2e/093*-container*.sh
-    'prometheus python3-prometheus-client python3-protobuf python3-crc32c'            # tests/e2e/098[45]-*.sh
+    'podman runc busybox-static'                                                      # tests/e2e/container/*.sh
+    'prometheus python3-prometheus-client python3-protobuf python3-crc32c'            # tests/e2e/metrics/*.sh
     'chromium chromium-driver python3-selenium'                                       # tests/e2e/browser.sh
 )
 

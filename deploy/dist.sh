@@ -6,7 +6,7 @@
 # They are built in a bare Debian 11 (glibc 2.31), and run on what is as new or newer.  jobctl-agent and jobctl-train
 # are linked with archives, as always; the libraries of jobctl, jobctl-ssh and jobctl-fetch are beside them.  With nvcc
 # on this machine the CUDA plugin is inside.  jobctl-slurm is not: share/jobctl/build-slurm makes it for the site's
-# Slurm.  The trial (dist_check.sh) also sends the tarball's agents to SSH hosts (tests/e2e/08*); the wheel is tried by
+# Slurm.  The trial (dist_check.sh) also sends the tarball's agents to SSH hosts (tests/e2e/ssh/); the wheel is tried by
 # release_check.sh.  roots.sh says what this needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -70,8 +70,8 @@ try() {
     # Its agents on other hosts: SSH servers of this machine, where the tests can start them.
     unpacked=$(mktemp -d)
     tar -C "$unpacked" --zstd -xf "build/$folder.tar.zst"
-    tests/run_e2e.sh "$unpacked/$folder/lib/jobctl/bin" tests/e2e/0800-ssh-login.sh tests/e2e/0810-ssh-job.sh \
-        tests/e2e/0870-nodes-ssh.sh || { rm -rf "$unpacked"; exit 1; }
+    tests/run_e2e.sh "$unpacked/$folder/lib/jobctl/bin" tests/e2e/ssh/login.sh tests/e2e/ssh/job.sh \
+        tests/e2e/ssh/nodes-ssh.sh || { rm -rf "$unpacked"; exit 1; }
     rm -rf "$unpacked"
 }
 

@@ -48,7 +48,7 @@ rows() {
     printf '755\t%s\t%s\n' deploy/demo.sh share/jobctl/demo.sh deploy/build_slurm.sh share/jobctl/build-slurm
     tree share/jobctl/slurm controller/slurm/*.[ch] engine/base/err.[ch] engine/base/utf8.[ch] \
         engine/base/json_text.[ch] engine/base/json_make.[ch]
-    each 644 share/doc/jobctl README.md README.zh-CN.md CHANGES.md LICENSE docs/*
+    each 644 share/doc/jobctl README.md README.zh-CN.md CHANGES.md CONTRIBUTING.md LICENSE docs/*
 }
 
 # One file.  The unit names the program by its path: systemd does not look for it.

@@ -48,10 +48,10 @@ small_house() {
         '#include "agent/os/log.h"' 'int round_begin(void) { return verdict_of(log_line()); }' \
         'int round_end(void) { return 0; }'
     file agent/main.c 'the program' '#include "agent/core/round.h"' 'int main(void) { return round_begin(); }'
-    mkdir -p tests/e2e docs
+    mkdir -p tests/e2e/cli docs
     printf '%s\n' '# SPDX-License-Identifier: Apache-2.0' 'sleep 3 # how long the cut is' '! false || exit 1' 'cat >job.yaml <<YAML' \
         '  until [ -e go ]; do sleep 0.1; done' 'YAML' 'printf "run: until [ -e go ]; do sleep 1; done\n" >job.yaml' \
-        'wait_for "it runs" job_is 1 state running' 'jobctl show 1 --json | field job.state' >tests/e2e/0100-good.sh
+        'wait_for "it runs" job_is 1 state running' 'jobctl show 1 --json | field job.state' >tests/e2e/cli/good.sh
     cat >tests/rooms.txt <<'ROOMS'
 room engine/contract what others may know
 room engine/step steps
@@ -273,19 +273,19 @@ echo '| `a line … is lost` | ' >docs/TROUBLESHOOTING.md
 refuses docs 'docs/TROUBLESHOOTING.md: no program prints: is lost'
 
 # Scripts of tests.
-broken; add tests/e2e/0100-good.sh 'until [ -e go ]; do sleep 0.1; done'
-refuses scripts './e2e/0100-good.sh:10: a loop that sleeps: say wait_for'
-broken; add tests/e2e/0100-good.sh 'while ! [ -e go ]; do sleep 1; done # it comes'
+broken; add tests/e2e/cli/good.sh 'until [ -e go ]; do sleep 0.1; done'
+refuses scripts './e2e/cli/good.sh:10: a loop that sleeps: say wait_for'
+broken; add tests/e2e/cli/good.sh 'while ! [ -e go ]; do sleep 1; done # it comes'
 refuses scripts 'a loop that sleeps: say wait_for'
-broken; add tests/e2e/0100-good.sh 'for _ in $(seq 9); do' '    sleep 0.1' 'done'
-refuses scripts './e2e/0100-good.sh:11: a sleep: wait_for an event'
-broken; add tests/e2e/0100-good.sh '! grep secret file'
+broken; add tests/e2e/cli/good.sh 'for _ in $(seq 9); do' '    sleep 0.1' 'done'
+refuses scripts './e2e/cli/good.sh:11: a sleep: wait_for an event'
+broken; add tests/e2e/cli/good.sh '! grep secret file'
 refuses scripts 'this tests nothing'
-broken; add tests/e2e/0100-good.sh 'jobctl show 1 --json | sed -n s/a/b/p'
+broken; add tests/e2e/cli/good.sh 'jobctl show 1 --json | sed -n s/a/b/p'
 refuses scripts 'JSON is read as text'
-broken; add tests/e2e/0100-good.sh "pid=\$(sed -n 's/.*\"pid\": *\([0-9]*\).*/\1/p' agent.json)"
+broken; add tests/e2e/cli/good.sh "pid=\$(sed -n 's/.*\"pid\": *\([0-9]*\).*/\1/p' agent.json)"
 refuses scripts 'JSON is read as text'
-broken; rm tests/e2e/0100-good.sh
+broken; rm tests/e2e/cli/good.sh
 refuses scripts 'nothing was checked'
 
 # Opens.

@@ -28,7 +28,7 @@ tests/bench     [a-z0-9_]+\.(c|sh|py)
 tests/causes    [0-9]+-[a-z0-9-]+\.txt
 tests/cpus      [a-z0-9_]+\.(c|sh)
 tests/cuda_cpu  [A-Za-z0-9_]+\.(cc|h|sh)|plant/[a-z]+\.(py|sh|txt)
-tests/e2e       [0-9][0-9][0-9][0-9]-[a-z0-9-]+\.sh|[a-z_]+\.(sh|py|yaml|json)
+tests/e2e       [a-z]+/[a-z0-9-]+\.sh|[a-z_]+\.(sh|py|yaml|json)|first\.txt
 tests/facts     [a-z0-9-]+\.(json|machine|plan)
 tests/fake      [a-z0-9_]+\.c
 tests/fuzz      [a-z0-9_]+\.(c|h|sh|dict)|corpus/[a-z0-9_]+/.+

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# run_e2e.sh BIN [NAME...] - run tests/e2e/NNNN-name.sh, each with a private JOBCTL_HOME
+# run_e2e.sh BIN [NAME...] - run tests/e2e/SUBJECT/NAME.sh, each with a private JOBCTL_HOME
 #
 # A test exits 0 (passed), 77 (skipped, last line says why) or anything else.
 # After each, nothing of it may be left: no process with its home in the
@@ -17,7 +17,7 @@ fi
 bin=$(cd "$1" && pwd)
 shift
 cd "$(dirname "$0")/.." || exit 1
-[ $# -gt 0 ] || set -- tests/e2e/[0-9]*.sh
+[ $# -gt 0 ] || set -- tests/e2e/*/*.sh
 lanes=${E2E_LANES:-$(($(nproc) + 1))} running=0
 results=$(mktemp)
 trap 'rm -f "$results"' EXIT
@@ -25,7 +25,7 @@ trap 'rm -f "$results"' EXIT
 # One test, told in one piece; how it ended goes into $results.
 run() {
     local t=$1 name home start took rc left
-    name=$(basename "$t" .sh)
+    name=${t#tests/e2e/} && name=${name%.sh}
     home=$(mktemp -d "${TMPDIR:-/tmp}/jobctl-e2e.XXXXXX")
     start=$(date +%s.%N)
     env -u DISPLAY -u JOBCTL_CPU JOBCTL_MACHINE_DIR=none PYTHONDONTWRITEBYTECODE=1 \

@@ -129,7 +129,7 @@ ptx: $(PTX_TEST) $(if $(HAVE_NVCC),$(BIN)/jobctl-train $(VERIFY) $(KERNELS) $(CU
 check-gpu: $(BIN)/jobctl-train $(VERIFY) $(KERNELS) $(if $(HAVE_NVCC),$(CUDA))  ## where there is a GPU: kernels, golden numbers, speed
 	@tests/gpu/run.sh $(BIN) $(CUDA) $(KERNELS)
 
-e2e: $(PROGRAMS) $(VERIFY) $(ATTACK) $(wildcard $(CUDA_CPU))  ## end-to-end tests through the command line (E2E="tests/e2e/0100-hello.sh ...")
+e2e: $(PROGRAMS) $(VERIFY) $(ATTACK) $(wildcard $(CUDA_CPU))  ## end-to-end tests through the command line (E2E="tests/e2e/cli/hello.sh ...")
 	@tests/run_e2e.sh $(BIN) $(E2E)
 
 house: $(BIN)/jobctl $(BIN)/jobctl-agent $(BIN)/jobctl-train  ## are docs/HOUSE.md and all that documents name still true?
@@ -166,8 +166,8 @@ soak: $(PROGRAMS) $(ATTACK) $(SIMS)  ## the tests that take long: three seeds of
 	@$(MAKE) --no-print-directory -j$(JOBS) decoders PICTURES=1000000 SANITIZE=address,undefined
 
 # Programs that have threads, or talk to those that have; a report is in the log of its program, so it ends the program.
-TSAN_E2E := 0100-hello 0110-cli 0300-daemon-kill 0305-resume-bits 0306-checkpoint-meanwhile 0340-agent-kill 0360-queue \
-            0400-ranks 0430-hang 0440-snapshot 0460-nan
+TSAN_E2E := cli/hello cli/cli store/daemon-kill train/resume-bits train/checkpoint-meanwhile recovery/agent-kill queue/queue \
+            train/ranks hang/hang recovery/snapshot recovery/nan
 tsan:  ## daemon, agents and engine under the thread sanitizer: tests of units, of processes, and some end to end
 	@$(MAKE) --no-print-directory -j$(JOBS) all units processes NVCC= SANITIZE=thread
 	@$(MAKE) --no-print-directory tsan-run NVCC= SANITIZE=thread

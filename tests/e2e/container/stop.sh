@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# 0931-container-stop.sh - a cancel and a hang reach the program inside, which saves; containers of dead agents are removed
+# container/stop.sh - a cancel and a hang reach the program inside, which saves; containers of dead agents are removed
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 . "$TOP/tests/e2e/container.sh"

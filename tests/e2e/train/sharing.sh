@@ -34,7 +34,7 @@ near() {
 for OPTIMIZER in adamw came; do
     one="$WORK/one-$OPTIMIZER"
     ranks 1 "$one" 12 ddp true
-    for run in "zero1 1" "zero1 2" "fsdp 1" "fsdp 2" "fsdp 3"; do # more of adamw: 0420-reproducible.sh
+    for run in "zero1 1" "zero1 2" "fsdp 1" "fsdp 2" "fsdp 3"; do # more of adamw: train/reproducible.sh
         set -- $run
         [ $OPTIMIZER = came ] || [ $2 = 1 ] || continue
         ranks "$2" "$WORK/$OPTIMIZER-$1-$2" 12 "$1" true

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# 0932-container-refused.sh - images that cannot run: refused at submit with their line, or by the pull with its reason
+# container/refused.sh - images that cannot run: refused at submit with their line, or by the pull with its reason
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 

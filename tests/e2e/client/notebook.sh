@@ -14,6 +14,7 @@ exec("".join(next(c for c in notebook["cells"] if c["cell_type"] == "code")["sou
 done
 $python -c 'import nbclient, ipykernel' 2>/dev/null || { echo "python3-nbclient is not installed"; exit 77; }
 
+export NVCC= # the plugin for CUDA takes minutes
 # notebook FIELD=VALUE... - run it on the VM: state, home, Python and working directory, at the same paths on each VM.
 vm=$WORK/vm
 notebook() {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# 0930-container.sh - a job in an image: what it sees, its GPUs' variables, progress, restarts; nothing is left
+# container/container.sh - a job in an image: what it sees, its GPUs' variables, progress, restarts; nothing is left
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 . "$TOP/tests/e2e/container.sh"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The store and its copies are lost while a training runs: the daemon takes the training over from its job.json and
-# finds its agent, and it ends as if nothing had happened. `status` and `why` report what is lost. 0354 covers events
-# that exist nowhere.
+# finds its agent, and it ends as if nothing had happened. `status` and `why` report what is lost. copied-store.sh covers
+# events that exist nowhere.
 . "$TOP/tests/e2e/events.sh"
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
