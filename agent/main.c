@@ -27,7 +27,6 @@
 #include "agent/monitor/flight_print.h"
 #include "agent/monitor/inspect.h"
 #include "agent/os/descriptors.h"
-#include "engine/base/file_digest.h"
 #include "agent/os/identity.h"
 #include "agent/os/lock_bundle.h"
 #include "agent/os/log.h"
@@ -42,6 +41,7 @@
 #include "agent/ranks/control_group.h"
 #include "agent/ranks/guardian.h"
 #include "agent/wire/file_channel.h"
+#include "engine/base/digest.h"
 #include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/contract/install.h"
@@ -467,11 +467,12 @@ static int cmd_code(int argc, char **argv, struct err *err)
 
 static int cmd_digest(int argc, char **argv, struct err *err)
 {
-    char digest[FILE_DIGEST];
+    char digest[DIGEST_TEXT];
+    int64_t bytes;
     if (argc < 2)
         return err_set(err, ERR_USAGE, "digest needs files");
     for (int i = 1; i < argc; i++) {
-        if (file_digest(digest, argv[i], err) < 0)
+        if (digest_file(digest, &bytes, argv[i], err) < 0)
             return -1;
         puts(digest);
     }

@@ -13,8 +13,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "engine/base/file_digest.h"
 #include "agent/plan/plan_internal.h"
+#include "engine/base/digest.h"
 #include "engine/base/err.h"
 #include "engine/base/field.h"
 #include "engine/base/json_make.h"
@@ -61,7 +61,8 @@ static void add_text(struct list *l, const char *text)
 
 static void add_file(struct list *l, const char *path, const struct stat *st)
 {
-    char digest[FILE_DIGEST] = "unreadable", text[PATH_MAX + 64];
+    char digest[DIGEST_TEXT] = "unreadable", text[PATH_MAX + 64];
+    int64_t bytes;
     const char *name = path + l->base;
     if (l->code && (!is_program(name) || st->st_size > CODE_BYTES))
         return;
@@ -69,8 +70,8 @@ static void add_file(struct list *l, const char *path, const struct stat *st)
     l->bytes += st->st_size;
     l->cut = l->cut || (l->code && l->bytes > CODE_ALL);
     if (l->code && !l->cut)
-        file_digest(digest, path, NULL);
-    digest[16] = '\0';
+        digest_file(digest, &bytes, path, NULL);
+    digest[21] = '\0'; /* 64 bits of it */
     snprintf(text, sizeof(text), "%s/%lld/%s", name, (long long)st->st_size, l->code ? digest : "");
     add_text(l, text);
     if (l->code && json_object_size(l->programs) <= CODE_NAMED)

@@ -33,6 +33,7 @@ static int add(struct programs *p, const char *root, const char *name, bool need
 {
     struct program *q = &p->list[p->count];
     struct stat st;
+    int64_t bytes;
     snprintf(q->name, sizeof(q->name), "%s", name);
     if ((size_t)snprintf(q->path, sizeof(q->path), "%s/%s", root, name) >= sizeof(q->path))
         return err_set(err, ERR_SYSTEM, "the path of this program is too long");
@@ -43,7 +44,7 @@ static int add(struct programs *p, const char *root, const char *name, bool need
     }
     q->size = (size_t)st.st_size;
     p->count++;
-    return file_digest(q->digest, q->path, err);
+    return digest_file(q->digest, &bytes, q->path, err);
 }
 
 int programs_find(struct programs *p, struct err *err)
@@ -52,7 +53,7 @@ int programs_find(struct programs *p, struct err *err)
         {"bin/jobctl-agent", true}, {"bin/jobctl-train", true}, {"bin/jobctl-fetch", false},
         {"lib/libjobctl_ncclprof.so", false}, {"lib/libjobctl_cuda.so", false},
     };
-    char root[PATH_MAX], all[PROGRAMS * (sizeof(p->list[0].name) + FILE_DIGEST)] = "";
+    char root[PATH_MAX], all[PROGRAMS * (sizeof(p->list[0].name) + DIGEST_TEXT)] = "";
     *p = (struct programs){0};
     ssize_t n = readlink("/proc/self/exe", root, sizeof(root) - 1);
     root[n > 0 ? n : 0] = '\0';

@@ -12,7 +12,7 @@
 #include <limits.h>
 #include <stddef.h>
 
-#include "engine/base/file_digest.h"
+#include "engine/base/digest.h"
 
 struct err;
 
@@ -21,14 +21,14 @@ enum { PROGRAMS = 5 };
 struct program {
     char name[64];              /* "bin/jobctl-agent" */
     char path[PATH_MAX];        /* on this machine */
-    char digest[FILE_DIGEST];
+    char digest[DIGEST_TEXT];
     size_t size;
 };
 
 struct programs {
     struct program list[PROGRAMS];
     int  count;
-    char digest[FILE_DIGEST];
+    char digest[33];            /* of their names and digests, for a directory on the host */
 };
 
 /* The programs installed next to this one. */

@@ -59,11 +59,6 @@ const char *encode_cache(const struct encode *e)
     return e->cache;
 }
 
-const char *encode_text(const struct encode *e)
-{
-    return e->text;
-}
-
 /* --- keys ---------------------------------------------------------------------------------- */
 
 int encode_identify(struct encode *e, bool look, encode_tick_fn tick, void *arg, struct err *err)

@@ -47,7 +47,6 @@ void encode_close(struct encode *e); /* also of NULL */
 int encode_open_plan(struct encode **out, const struct train_spec *s, struct err *err);
 
 const char *encode_cache(const struct encode *e); /* CACHE */
-const char *encode_text(const struct encode *e);  /* the directory of captions in it; after identify or share */
 
 /* Computes all keys, and keeps in CACHE the keys that took long to compute. `look`, for a plan: nothing is written and
  * nothing computed for long; keys that are not in CACHE count as missing. */

@@ -12,7 +12,7 @@
 #include "tests/verify/verify_internal.h"
 #include "engine/weights/pickle.h"
 #include "engine/weights/pth.h"
-#include "engine/weights/sha256.h"
+#include "tests/verify/sha256.h"
 #include "engine/weights/tensor_view.h"
 
 struct pth_case {

@@ -13,7 +13,7 @@
 #include "engine/base/err.h"
 #include "engine/weights/pickle.h"
 #include "engine/weights/pth.h"
-#include "engine/weights/sha256.h"
+#include "tests/verify/sha256.h"
 #include "engine/weights/tensor_view.h"
 #include "engine/data/zip_records.h"
 

@@ -3,7 +3,7 @@
  *
  * Pure: no clock, no I/O.
  */
-#include "engine/weights/sha256.h"
+#include "tests/verify/sha256.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  *
  * Pure: no clock, no I/O.
  */
-#ifndef ENGINE_WEIGHTS_SHA256_H
-#define ENGINE_WEIGHTS_SHA256_H
+#ifndef TESTS_VERIFY_SHA256_H
+#define TESTS_VERIFY_SHA256_H
 
 #include <stddef.h>
 #include <stdint.h>
