@@ -16,7 +16,7 @@
 #include "engine/base/field.h"
 #include "engine/base/json_make.h"
 
-static json_t *add_note(struct plan_view *v, const char *fmt, va_list ap)
+__attribute__((format(printf, 2, 0))) static json_t *add_note(struct plan_view *v, const char *fmt, va_list ap)
 {
     char text[400];
     vsnprintf(text, sizeof(text), fmt, ap);

@@ -165,7 +165,7 @@ static void listen_for_metrics(struct daemon *d)
 }
 
 /* Starts everything that needs the loop. */
-static int serve(struct daemon *d, bool restored, int listen_fd, int ready_fd, struct err *err)
+static int serve(struct daemon *d, enum store_origin from, int listen_fd, int ready_fd, struct err *err)
 {
     uv_signal_t signals[2];
     static const int numbers[2] = { SIGTERM, SIGINT };
@@ -196,7 +196,7 @@ static int serve(struct daemon *d, bool restored, int listen_fd, int ready_fd, s
     if (rc == 0)
         rc = hosts_open(d, err);
     if (rc == 0)
-        rc = replay_all(d, restored, err);
+        rc = replay_all(d, from, err);
     if (rc == 0)
         rc = snapshots_open(d, err);
     if (rc == 0)
@@ -266,18 +266,17 @@ static int open_checked(struct daemon *d, const char *path, enum home_end before
     return store_open_checked(&d->store, path, depths[before], err);
 }
 
-/* *restored: a copy of a lost or damaged store took its place. */
-static int open_store(bool *restored, struct daemon *d, enum home_end before, struct err *err)
+static int open_store(enum store_origin *from, struct daemon *d, enum home_end before, struct err *err)
 {
     char path[PATH_MAX + 16];
     struct err why = { 0 };
     snprintf(path, sizeof(path), "%s/jobs.db", d->home);
-    *restored = false;
+    *from = STORE_KEPT;
     if (open_checked(d, path, before, &why) < 0) {
         if (why.errnum != EUCLEAN)
             return err_set(err, why.code, "%s", why.text);
         log_warn(NULL, "%s", why.text);
-        if (snapshots_restore(restored, d->store_text, sizeof(d->store_text), d->home, err) < 0 ||
+        if (snapshots_restore(from, d->store_text, sizeof(d->store_text), d->home, err) < 0 ||
             store_open(&d->store, path, err) < 0)
             return -1;
     }
@@ -290,7 +289,7 @@ int daemon_run(const struct daemon_options *options, struct err *err)
     struct daemon *d = whole_create();
     char socket[PATH_MAX + 16];
     enum home_end before;
-    bool restored;
+    enum store_origin from;
     const char *die = getenv("JOBCTL_TEST_DIE_AT_EVENT");
     int lock = -1, listen_fd, rc = -1;
     if (!d)
@@ -310,13 +309,13 @@ int daemon_run(const struct daemon_options *options, struct err *err)
         goto out;
     log_open(STDERR_FILENO, "daemon", getenv("JOBCTL_DEBUG") ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
     log_filter(redact_line, NULL);
-    if (open_store(&restored, d, before, err) < 0 || (listen_fd = unix_socket_listen(socket, err)) < 0)
+    if (open_store(&from, d, before, err) < 0 || (listen_fd = unix_socket_listen(socket, err)) < 0)
         goto out;
     if (before != HOME_CLEAN) {
         job_env_sweep(d);
         job_code_collect(d->home);
     }
-    rc = serve(d, restored, listen_fd, options->ready_fd, err);
+    rc = serve(d, from, listen_fd, options->ready_fd, err);
     unlinkat(d->home_inode.fd, HOME_SOCKET, 0);     /* never that of another home at the same path */
     if (d->damaged)
         rc = err_set(err, ERR_SYSTEM, "the store %s/jobs.db is damaged: the next start puts its newest copy in its place",

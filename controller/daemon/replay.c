@@ -147,10 +147,10 @@ static int replay_one(struct takeover *t, int64_t id, struct err *err)
 }
 
 /* An id is never given to two jobs, also where the store was lost or is older than the directories. */
-static int begin(struct takeover *t, struct daemon *d, bool restored, struct err *err)
+static int begin(struct takeover *t, struct daemon *d, enum store_origin from, struct err *err)
 {
     const int64_t kept = next_id_read(d->home);
-    if (takeover_begin(t, d, restored, err) < 0 || jobs_next_id(&d->next_id, d->store, err) < 0)
+    if (takeover_begin(t, d, from, err) < 0 || jobs_next_id(&d->next_id, d->store, err) < 0)
         return -1;
     if (d->next_id <= t->newest)
         d->next_id = t->newest + 1;
@@ -159,12 +159,12 @@ static int begin(struct takeover *t, struct daemon *d, bool restored, struct err
     return 0;
 }
 
-int replay_all(struct daemon *d, bool restored, struct err *err)
+int replay_all(struct daemon *d, enum store_origin from, struct err *err)
 {
     struct takeover t;
     struct ids ids = { 0 };
     int rc = -1;
-    if (begin(&t, d, restored, err) < 0 ||
+    if (begin(&t, d, from, err) < 0 ||
         jobs_each(d->store, true, 0, INT64_MAX, remember, &ids, err) < 0)
         goto out;
     for (size_t i = ids.count; i-- > 0;)        /* the list is newest first */

@@ -7,16 +7,16 @@
 #ifndef CONTROLLER_DAEMON_REPLAY_H
 #define CONTROLLER_DAEMON_REPLAY_H
 
-#include <stdbool.h>
 #include <stdint.h>
+
+#include "controller/daemon/snapshots.h"
 
 struct daemon;
 struct err;
 
 struct job;
 
-/* `restored`: the store is a copy of one that was lost (takeover.h). */
-int replay_all(struct daemon *d, bool restored, struct err *err);
+int replay_all(struct daemon *d, enum store_origin from, struct err *err);
 
 /* One job from its rows, which is not among the active ones; the caller destroys it. */
 int replay_job(struct job **out, struct daemon *d, int64_t id, struct err *err);

@@ -247,13 +247,14 @@ static bool put_back(char name[SNAPSHOT_NAME], const char *home)
     return false;
 }
 
-int snapshots_restore(bool *restored, char *text, size_t size, const char *home, struct err *err)
+int snapshots_restore(enum store_origin *from, char *text, size_t size, const char *home, struct err *err)
 {
     char dir[PATH_MAX], name[SNAPSHOT_NAME];
     if (move_aside(dir, home, err) < 0)
         return -1;
-    *restored = put_back(name, home);
+    *from = put_back(name, home) ? STORE_RESTORED : dir[0] ? STORE_REPLACED : STORE_NEW;
     snprintf(text, size, "the store was %s%.400s%s%s", dir[0] ? "damaged, and is kept in " : "lost", dir,
-             *restored ? "; in its place is its copy " : "; there is no copy of it", *restored ? name : "");
+             *from == STORE_RESTORED ? "; in its place is its copy " : "; there is no copy of it",
+             *from == STORE_RESTORED ? name : "");
     return 0;
 }

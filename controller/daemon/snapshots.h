@@ -22,8 +22,11 @@ void snapshots_close(struct daemon *d);
 /* When the store is closed. */
 void snapshots_at_stop(const struct daemon *d);
 
-/* Moves a lost or damaged store aside and puts the newest sound copy in its place, if there is one (*restored).
+/* Where the store of this start comes from. */
+enum store_origin { STORE_KEPT, STORE_RESTORED /* a copy */, STORE_REPLACED /* a damaged one by an empty one */, STORE_NEW };
+
+/* Moves a lost or damaged store aside and puts the newest sound copy in its place, if there is one.
  * text: one sentence about that. */
-int snapshots_restore(bool *restored, char *text, size_t size, const char *home, struct err *err);
+int snapshots_restore(enum store_origin *from, char *text, size_t size, const char *home, struct err *err);
 
 #endif

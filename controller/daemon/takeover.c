@@ -183,7 +183,7 @@ static int forget(struct takeover *t, int64_t id, struct err *err)
     return -1;
 }
 
-int takeover_begin(struct takeover *t, struct daemon *d, bool restored, struct err *err)
+int takeover_begin(struct takeover *t, struct daemon *d, enum store_origin from, struct err *err)
 {
     struct ids dirs = { 0 }, rows = { 0 };
     *t = (struct takeover){ .daemon = d };
@@ -192,13 +192,13 @@ int takeover_begin(struct takeover *t, struct daemon *d, bool restored, struct e
         rc = err_set(err, ERR_MEMORY, "out of memory for the list of jobs");
     for (size_t i = 0; rc == 0 && i < dirs.count; i++)
         rc = has(&rows, dirs.list[i]) ? 0 : take_unknown(t, dirs.list[i], err);
-    for (size_t i = 0; rc == 0 && restored && i < rows.count; i++)
+    for (size_t i = 0; rc == 0 && from == STORE_RESTORED && i < rows.count; i++)
         rc = job_file_is_job(d->home, rows.list[i]) ? 0 : forget(t, rows.list[i], err);
     if (rc == 0)
         rc = store_commit_group(d->store, err);
     t->open = 0;
     t->newest = dirs.count ? dirs.list[dirs.count - 1] : 0;
-    if (!restored && dirs.count == 0)
+    if (from == STORE_NEW && dirs.count == 0)
         d->store_text[0] = '\0';       /* a new home */
     free(dirs.list);
     free(rows.list);

@@ -9,8 +9,9 @@
 #define CONTROLLER_DAEMON_TAKEOVER_H
 
 #include <jansson.h>
-#include <stdbool.h>
 #include <stdint.h>
+
+#include "controller/daemon/snapshots.h"
 
 struct daemon;
 struct err;
@@ -24,9 +25,9 @@ struct takeover {
     char           ids[160];        /* ... and the first of them */
 };
 
-/* Takes over the jobs without a row. `restored`: the store is a copy of one that was lost, so jobs whose directory is
- * gone were removed since. */
-int takeover_begin(struct takeover *t, struct daemon *d, bool restored, struct err *err);
+/* Takes over the jobs without a row. In a restored store, jobs whose directory is gone were removed after the copy was
+ * made. */
+int takeover_begin(struct takeover *t, struct daemon *d, enum store_origin from, struct err *err);
 
 /* An open job of the store: takes the newer state of its job.json, or all of it where its rows are damaged.
  * *job: as loaded by `load` (replay_job()); NULL: neither can be read, and the job has ended as failed. */

@@ -63,9 +63,9 @@ JOBCTL_HOME=$long/x code 0 jobctl version
     kill "$pid"
     wait_for "the daemon ends" ended "$pid"
 )
-mkdir broken
-echo "this is no database, and nothing shall be made of it" >broken/jobs.db
-JOBCTL_HOME=$WORK/broken code 4 jobctl status
+mkdir -m 700 newer
+sqlite3 newer/jobs.db 'pragma user_version = 99; create table x (y)'
+JOBCTL_HOME=$WORK/newer code 4 jobctl status
 has "cannot start the daemon" err
 has "jobs.db" err
 [ "$(wc -l <err)" = 1 ]

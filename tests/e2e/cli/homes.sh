@@ -42,14 +42,21 @@ has "Not a directory" err
 mkdir -m 777 open
 JOBCTL_HOME=$WORK/open code 4 jobctl status
 has "chmod 700" err
-mkdir -m 700 garbage newer
-head -c 8192 /dev/urandom >garbage/jobs.db
-JOBCTL_HOME=$WORK/garbage code 4 jobctl status
-has "not a database" err
+mkdir -m 700 newer
 sqlite3 newer/jobs.db 'pragma user_version = 99; create table x (y)'
 JOBCTL_HOME=$WORK/newer code 4 jobctl status
 has "version 99" err
 [ "$(sqlite3 newer/jobs.db 'pragma user_version')" = 99 ]
+
+# What is no store is kept aside.
+mkdir -m 700 garbage
+echo "this is no store" >garbage/jobs.db
+export JOBCTL_HOME=$WORK/garbage
+code 0 jobctl status
+tr -s ' \n' ' ' <err >said
+has "The store was damaged, and is kept in $WORK/garbage/store-damaged-" said
+has "this is no store" garbage/store-damaged-*/jobs.db
+end
 
 # Six at once: one of them is the daemon.
 export JOBCTL_HOME=$top

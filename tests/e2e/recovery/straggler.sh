@@ -33,9 +33,9 @@ kill -CONT "$victim"
 echo "$told" | field text
 [ "$(echo "$told" | field rank)" = 2 ]
 jobctl show 1 | tr -s ' \n' ' ' | grep -q 'rank 2 is a straggler: without it a step would take [0-9]* % less'
-jobctl why 1 | tr -s ' \n' ' ' | grep -q ' Rank 2 is a straggler'
+jobctl why 1 | tr -s ' \n' ' ' | grep -q ': rank 2 is a straggler'
 wait_event 1 'text~no rank slows down the others any more' >/dev/null
-! jobctl why 1 | tr -s ' \n' ' ' | grep -q ' Rank 2 is a straggler' || exit 1
+! jobctl why 1 | tr -s ' \n' ' ' | grep -q ': rank 2 is a straggler' || exit 1
 ! jobctl logs --events 1 | grep -q hang || exit 1
 jobctl cancel 1
 jobctl wait 1 || [ $? = 3 ]

@@ -104,4 +104,4 @@ jobctl wait "$job"
 printf 'run: "true"\nprogress: "it {stop}"\n' >"$WORK/wrong.yaml"
 code 2 jobctl submit "$WORK/wrong.yaml"
 has "wrong.yaml:2:11: progress: expected auto, off or a pattern" err
-has "'{stop}' is not known" err
+has "unknown field '{stop}'" err
