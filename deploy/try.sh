@@ -35,13 +35,13 @@ demo | demo-sana)
     echo "  $(printf %q "$(cd "$bin" && pwd)/jobctl") daemon stop"
     ;;
 test)
-    echo "Units, processes, guards, numbers of the models' authors, simulation, end to end: about 15 minutes on two cores."
+    echo "Units, processes, guards, numbers of the models' authors, simulation, end to end: about 8 minutes on two cores."
     deploy/bootstrap.sh --tests
     tests/stages.sh test
     ;;
 test-all)
     echo "${AFTER:+After make $AFTER: }other compilers, sanitizers, CUDA kernels on the CPU, Slurm, containers, PyTorch, a browser:"
-    echo "about 25 minutes on two cores$([ -n "${AFTER:-}" ] || echo ", after the 15 of make test")."
+    echo "about 25 minutes on two cores$([ -n "${AFTER:-}" ] || echo ", after the 8 of make test")."
     deploy/bootstrap.sh --all
     tests/stages.sh test-all
     ;;

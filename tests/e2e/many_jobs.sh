@@ -11,7 +11,7 @@ create temp table n as with recursive c(i) as (select 1 union all select i + 1 f
 create temp table one as select * from jobs where id = $1;
 insert into jobs select (select i + 10000), 'old-' || i, state, result, reason, priority, held, attempt, generation, np, step,
   steps, loss, samples_per_s, exit_code, retry_of, after_json, submitted_ms, started_ms, ended_ms, productive_ms, last_seq,
-  busy_ms, packed, members, sweep, sweep_index, point from one, n;
+  busy_ms, members, sweep, sweep_index, point from one, n;
 insert into specs select i + 10000, yaml, canonical from specs, n where job = $1;
 commit;
 SQL
