@@ -2,7 +2,7 @@
 /* attend.cu - softmax self-attention with grouped keys, without a full array of probabilities
  *
  * A block owns some queries of a head and streams its keys twice: first for the log of each row's sum, which is kept,
- * then for the products, whose sums so never have to be rescaled.  Backward, a block owns queries (dq) or the keys of
+ * then for the products, whose sums therefore need no rescaling.  Backward, a block owns queries (dq) or the keys of
  * a key head with all heads that share it (dk, dv), and recomputes the probabilities from what was kept.  Tiles and
  * products are those of crossattn.cu.  This is fp32; in bf16 flash.cu does the work.
  */

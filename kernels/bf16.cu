@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bf16.cu - products with frozen weights of bf16, as products of gemm.cuh
+/* bf16.cu - products with frozen bf16 weights, by gemm.cuh
  *
- * Both factors of a product have one type: with narrow numbers of bf16 the activations are rounded, else some rows of
- * the weights at a time become floats.
+ * Both factors of a product have one type: if narrow numbers are bf16, the activations are rounded; else the weights
+ * become floats, some rows at a time.
  */
 #include "kernels/gemm.cuh"
 

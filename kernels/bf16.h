@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bf16.h - a float rounded to bf16 on the host, to the bit as a GPU rounds it */
+/* bf16.h - rounds a float to bf16 on the host, bit for bit as a GPU does */
 #ifndef KERNELS_BF16_H
 #define KERNELS_BF16_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bf16_ref.c - products with frozen weights of bf16, which stay where they are
+/* bf16_ref.c - products with frozen bf16 weights, which stay where they are
  *
- * A thread makes floats of a panel of the weights' rows, in memory that it uses for all its panels, and multiplies: a
- * weight is read once, and its floats come from the cache.  Panels do not depend on the number of threads, so neither
- * do the bits.
+ * A thread converts a panel of the weights' rows to floats, in memory that it reuses for all its panels, and
+ * multiplies: a weight is read once, and its floats come from the cache. Panels do not depend on the number of threads,
+ * so neither do the bits.
  */
 #include "kernels/gemm_product.h"
 #include "kernels/isa_table.h"

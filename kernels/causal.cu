@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* causal.cu - causal softmax attention of grouped heads, and the rotary positions and gate of its decoder
  *
- * In fp32; causal_mma.cuh has it for bf16.  A warp owns some queries of a head, whose channels lie across its lanes,
- * and meets the keys 32 at a time: a lane keeps the score of one key, and the running sums are rescaled when a larger
- * score appears.  Warps share nothing.
+ * This is fp32; causal_mma.cuh is for bf16. A warp owns some queries of a head, whose channels are spread over its
+ * lanes, and processes the keys 32 at a time: a lane keeps the score of one key, and the running sums are rescaled when
+ * a larger score appears. Warps share nothing.
  */
 #include <float.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* causal_mma.cuh - causal attention of grouped heads on tensor cores, for bf16; part of causal.cu
  *
- * As flash.cu, but with heads of up to 256 channels, or 512 in two slices of the result: sums then take half of the
- * registers, so the queries stay in shared memory, from where each product reads them.  Keys and values become bf16
- * once, before: each of their rows is read by many blocks.  Tiles that a block or a warp does not see are left out.
+ * Like flash.cu, but with heads of up to 256 channels, or 512 in two slices of the result: sums then take half of the
+ * registers, so the queries stay in shared memory, from where each product reads them. Keys and values are converted to
+ * bf16 once, in advance, because many blocks read each row. Tiles that a block or a warp does not see are skipped.
  */
 #ifndef KERNELS_CAUSAL_MMA_CUH
 #define KERNELS_CAUSAL_MMA_CUH
@@ -38,7 +38,7 @@ struct causal_mma_args {
     struct kern_causal s;
 };
 
-/* Four numbers of a row of which `left` are left; zeros behind. */
+/* Four numbers of a row of which `left` are left; zeros after them. */
 __device__ static inline void causal_four(float (&x)[4], const float *from, int left, bool fours)
 {
     for (int i = 0; i < 4; i++)
@@ -73,7 +73,7 @@ struct causal_block {
     __device__ explicit causal_block(const struct kern_causal &s)
     {
         b = (int)blockIdx.y / s.heads, head = (int)blockIdx.y % s.heads, group = head / (s.heads / s.kv_heads);
-        first = (int)(gridDim.x - 1 - blockIdx.x) * CAUSAL_QUERIES; /* those that see most begin first */
+        first = (int)(gridDim.x - 1 - blockIdx.x) * CAUSAL_QUERIES; /* blocks that see most keys begin first */
         position = s.keys - s.queries + first;
         begin = !s.whole && s.window && position >= s.window ? (position - s.window + 1) / CAUSAL_TILE * CAUSAL_TILE : 0;
         end = s.whole || position + CAUSAL_QUERIES > s.keys ? s.keys : position + CAUSAL_QUERIES;
@@ -101,7 +101,7 @@ struct causal_view {
             before = mask[l] > 0 ? before : fmaxf(before, (float)-l);
         hole = (int)-warp_max(before);
     }
-    /* Of a tile from l on. */
+    /* About the tile that begins at key l. */
     __device__ bool none(int l) const
     {
         return !s.whole && (l > last || (s.window && first - (l + CAUSAL_TILE - 1) >= s.window));
@@ -111,7 +111,7 @@ struct causal_view {
         const int end = l + CAUSAL_TILE;
         return end <= s.keys && (s.whole || (end <= first + 1 && end <= hole && (!s.window || last - l < s.window)));
     }
-    /* Scores of what is not seen: 16 keys from l. */
+    /* Masks the scores of unseen keys, of 16 from l on. */
     __device__ void hide(float (&x)[2][4], int l) const
     {
         const int lane = (int)threadIdx.x % WARP;
@@ -124,8 +124,8 @@ struct causal_view {
     }
 };
 
-/* Scores become exponents of two.  cap tanh(x / cap) = cap - 2 cap / (1 + e^(2 x / cap)), of which a softmax does not
- * need the first. */
+/* Scores become exponents of two. cap tanh(x / cap) = cap - 2 cap / (1 + e^(2 x / cap)), of which a softmax does not
+ * need the first term. */
 struct causal_curve {
     float unit, cap;
     __device__ explicit causal_curve(const struct kern_causal &s)
@@ -140,7 +140,7 @@ struct causal_curve {
     }
 };
 
-/* Of a warp: flash_down() of its queries, and the sums of the tiles so far. */
+/* A warp's flash_down() of its queries, and the sums of the tiles so far. */
 template <class S> struct causal_sums {
     shared_at                       q;
     struct flash_softmax<typename S::V> sums;
@@ -277,7 +277,7 @@ __global__ void __launch_bounds__(CAUSAL_WARPS *WARP, 2) flash_causal_kernel(str
     causal_give<S>(of.sums, a, at, row, from);
 }
 
-/* false: this GPU has too little shared memory for heads of so many channels. */
+/* false: this GPU has too little shared memory for heads with so many channels. */
 template <int CHANNELS> static bool causal_mma(const struct causal_args &from)
 {
     typedef causal_shape<CHANNELS> S;
@@ -299,7 +299,7 @@ template <int CHANNELS> static bool causal_mma(const struct causal_args &from)
     return true;
 }
 
-/* Whether tensor cores have done it. */
+/* True if tensor cores have done the work. */
 static bool causal_on_tensor_cores(const struct causal_args &a)
 {
     if (device.precision != KERN_BF16)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* causal_ref.c - causal softmax attention of grouped heads, with a soft cap and a window
  *
- * As attend_ref.c: a block of queries meets the keys block by block, with a running sum that is rescaled when a larger
- * score appears; the size of a product does not depend on the number of threads.
+ * Like attend_ref.c: a block of queries processes the keys block by block, with a running sum that is rescaled when a
+ * larger score appears; the size of a product does not depend on the number of threads.
  */
 #include <float.h>
 #include <stdbool.h>

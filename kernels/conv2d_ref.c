@@ -4,8 +4,8 @@
  * 3x3 with stride 1 by Winograd's F(2x2, 3x3): a tile of 4x4 pixels is transformed (additions only), sixteen products
  * of tiles with transformed weights take the place of 36, and the sums are transformed into 2x2 pixels.  Its rounding
  * is about twice that of the plain sum (tests/unit/kernels/test_conv2d.c).  All others gather the window of each
- * pixel into a row, and 1x1 has it already.  Blocks of tiles or rows go to threads first come, first served: each
- * number is computed in one order by whoever comes.
+ * pixel into a row, and 1x1 has it already. Threads take blocks of tiles or rows first come, first served: any thread
+ * computes a number in the same order.
  */
 #include <stdatomic.h>
 

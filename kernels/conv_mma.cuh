@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conv_mma.cuh - 3x3 convolutions on tensor cores, for bf16; part of conv2d.cu
  *
- * A block has 8 x 16 pixels of the result and 128 channels.  For some channels of the picture at a time, the pixels
- * that its windows touch come into shared memory once, rounded, and all nine taps read them there: a tap is another
- * place where lanes begin to read.  Weights of a tap come by copies that run two taps ahead, the pixels of the next
- * channels piece by piece between the products.
+ * A block has 8 x 16 pixels of the result and 128 channels. For some channels of the picture at a time, the pixels that
+ * its windows touch are loaded into shared memory once, rounded, and all nine taps read them there, each from another
+ * offset. The weights of a tap are copied two taps ahead, the pixels of the next channels piece by piece between the
+ * products.
  */
 #ifndef KERNELS_CONV_MMA_CUH
 #define KERNELS_CONV_MMA_CUH
@@ -79,7 +79,7 @@ template <typename S>
 __device__ static inline void cmma_copy(bf16 *to, const struct conv_args &a, int out, int chunk, int tap)
 {
     const bf16 *w = (const bf16 *)a.w;
-    ONE_BY_ONE for (int k = 0; k < S::COPIES; k++) { /* unrolled, there are not enough registers */
+    ONE_BY_ONE for (int k = 0; k < S::COPIES; k++) { /* not unrolled: there are not enough registers */
         const int i = (int)threadIdx.x + k * BLOCK, row = out + i / S::PACKS, c = chunk * S::CH + i % S::PACKS * 8;
         const bool there = row < a.c.out && c < a.c.in;
         const size_t at = there ? ((size_t)row * CMMA_TAPS + tap) * a.c.in + c : 0;
@@ -152,7 +152,7 @@ template <typename S> __global__ void __launch_bounds__(BLOCK, 2) conv_mma_kerne
             const bool more = chunk + 1 < chunks && unit < S::UNITS;
             float x[4] = {};
             copy_wait<CMMA_STAGES - 2>();
-            __syncthreads(); /* this tap's weights and pixels are there; those of the tap before are read */
+            __syncthreads(); /* this tap's weights and pixels have arrived; those of the tap before have been read */
             if (of < chunks)
                 cmma_copy<S>(weights + (col + CMMA_STAGES - 1) % CMMA_STAGES * S::WEIGHTS, a, out, of,
                              ahead % CMMA_TAPS);

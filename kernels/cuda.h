@@ -69,7 +69,7 @@ struct kern_profile_row {
     double   ms, least;  /* of all calls together; of the shortest one */
 };
 
-/* Durations of calls, by an event before and one behind each. Replays of recorded calls (kern_graphs) have no rows. */
+/* Durations of calls, by an event before and one after each. Replays of recorded calls (kern_graphs) have no rows. */
 struct kern_profile {
     void (*start)(void);
     /* Waits for all calls since start(). Rows in the order of their first calls, valid until the next start(); NULL: the
@@ -116,8 +116,7 @@ struct kern_peer {
     char    why[256];     /* after -1: a sentence without full stop */
 };
 
-/* 0, or -1. On a broken path the call may hang: call it in a process of its own that has not
- * called kern_cuda_open(). */
+/* 0, or -1. On a broken path the call may hang: call it in a separate process that has not called kern_cuda_open(). */
 #ifdef __cplusplus
 extern "C"
 #endif

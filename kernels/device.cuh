@@ -57,7 +57,7 @@ struct device {
     int                 number;   /* among those that CUDA shows */
     cudaStream_t        stream;
     size_t              shared_most; /* bytes of shared memory available to a block */
-    bool                reads_host;  /* the GPU reads ordinary host memory as it is (Grace): nobody copies it before */
+    bool                reads_host;  /* the GPU reads ordinary host memory directly (Grace): no copy is made first */
     enum kern_state     state;    /* the first failure; nothing runs after it */
     char                why[256];
     void               *scratch[SCRATCHES];
@@ -72,7 +72,7 @@ static struct device device;
 
 /* device.cu: records the first failure; true: no failure */
 static bool device_ok(cudaError_t e, const char *what);
-/* device.cu: the recording is lost by this call; the first is kept for graph.cu to tell */
+/* device.cu: this call voids the recording; the first such call is kept for graph.cu to report */
 static void device_not_recorded(const char *what, const char *error, int code);
 /* At least `bytes`, or NULL with the failure recorded. */
 static void *device_scratch(enum scratch which, size_t bytes);
@@ -88,7 +88,7 @@ struct profile_what {
     int64_t     m, n, k;
 };
 
-/* profile.cu: before and behind a call. Without a profile, from() is -1 and to(-1) does nothing. */
+/* profile.cu: before and after a call. Without a profile, from() is -1 and to(-1) does nothing. */
 static int profile_from(const struct profile_what &w);
 static void profile_to(int call);
 
@@ -240,7 +240,7 @@ template <typename F> static void for_kind(bool fours, F fn)
         fours ? fn(bf16(), four) : fn(bf16(), one);
 }
 
-/* fn(V), for kernels that have another way in bf16. */
+/* fn(V), for kernels with another implementation in bf16. */
 template <typename F> static void for_fp32(bool fours, F fn)
 {
     fours ? fn(std::integral_constant<int, 4>()) : fn(std::integral_constant<int, 1>());

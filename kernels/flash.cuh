@@ -21,7 +21,7 @@ struct flash_args {
     float            *kept;  /* [batch, heads, tokens]: the log of the sum of a row's exponentials */
     float            *stats; /* [batch, heads, tokens, 2]: kept * log2(e), and the sum of p dp; for dk and dv */
     const void       *q, *k, *v, *dout;
-    const void       *was;   /* out, of which comes the sum of p dp; NULL: it is summed as p dp */
+    const void       *was;   /* out, which gives the sum of p dp; NULL: it is summed as p dp */
     const float      *mask;  /* a number per row of keys: (mask - 1) * 10000 is added to scores; NULL: none */
     int               ldk, ldv, lddkv;
     bool              add;   /* to dq */
@@ -84,10 +84,10 @@ struct flash_head {
     }
 };
 
-/* Which keys of a sample count. If all are masked, none is: they would all be less by the same. */
+/* Which keys of a sample count. If all are masked, none is: the mask would lower all scores equally. */
 struct flash_seen {
     const float *mask;
-    int          keys, whole; /* keys behind the last that counts are left out; `whole`: so many are not masked */
+    int          keys, whole; /* keys after the last that counts are skipped; `whole`: so many are not masked */
     float        masked;
     __device__ flash_seen(const struct flash_args &a, const struct flash_head &at)
     {
@@ -114,7 +114,7 @@ struct flash_seen {
 
 /* --- tiles ----------------------------------------------------------------------------------- */
 
-/* Zeros behind the channels of a head, in both stages; copies leave them as they are. */
+/* Zeros after the channels of a head, in both stages; copies do not overwrite them. */
 template <class S, int WARPS> __device__ static inline void flash_clear(bf16 *smem, int dim)
 {
     const int more = S::CHUNKS - dim / 8;
@@ -123,7 +123,7 @@ template <class S, int WARPS> __device__ static inline void flash_clear(bf16 *sm
         store<8>(smem + i / more * S::LD + dim + i % more * 8, zeros);
 }
 
-/* Starts to copy ROWS rows, of which `have` are there. PACK: 8 numbers at once, or 1 where alignment demands it.
+/* Starts to copy ROWS rows, of which `have` exist. PACK: 8 numbers at once, or 1 where alignment demands it.
  * Places in shared memory are numbers from its beginning, here and below. */
 template <class S, int WARPS, int PACK, int ROWS>
 __device__ static inline void flash_take(bf16 *smem, int to, const bf16 *from, int ld, int have, int dim)
@@ -151,7 +151,7 @@ __device__ static inline void flash_take(bf16 *smem, int to, const bf16 *from, i
     }
 }
 
-/* All that was taken is there, for all, and nobody needs what was there before. */
+/* All copies have arrived, for all threads, and none still reads the previous contents. */
 __device__ static inline void flash_arrive(void)
 {
     copy_commit();
@@ -172,8 +172,8 @@ template <class S> __device__ static inline shared_at flash_across(const bf16 *s
     return mma_place(smem) + (lane % 8 + lane / 16 * 8) * S::ROW + lane / 8 % 2 * 16;
 }
 
-/* 16 DOWN SHARES rows of the block, by way of shared memory, of which this warp gets share `mine` as fragments, or
- * none, if that is not below SHARES. */
+/* Loads 16 DOWN SHARES rows of the block through shared memory; this warp gets share `mine` of them as fragments, or
+ * none if `mine` is not below SHARES. */
 template <class S, int WARPS, int PACK, int DOWN, int SHARES = WARPS>
 __device__ static inline void flash_fetch(uint32_t (&to)[DOWN][S::STEPS][4], bf16 *smem, const void *from, int ld,
                                           int have, int dim, unsigned mine = threadIdx.x / WARP)
@@ -298,7 +298,7 @@ __device__ static inline void flash_lay(bf16 *rows, const float (&c)[S::TILES][4
     __syncwarp();
 }
 
-/* And from there, as far as they are there, to global memory. */
+/* Writes those of them that exist to global memory. */
 template <class S, int PACK>
 __device__ static inline void flash_give(bf16 *to, size_t ld, const bf16 *rows, int have, int dim, bool add)
 {

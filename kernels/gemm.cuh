@@ -31,7 +31,7 @@ static bool gemm_open(const char *gpu, char *why, size_t size);
 static void gemm_remember(const char *file); /* see cuda.h */
 /* false: row_sums were requested but not computed, because that is impossible or, by the clock, slower. */
 static bool gemm_run(const char *name, const struct gemm *g);
-/* Add the sums of op(a)'s rows to `to` [m]: those that came with the product; from a pass of their own (matmul.cu). */
+/* Add the sums of op(a)'s rows to `to` [m]: those that came with the product; from a separate pass (matmul.cu). */
 static void gemm_sums_come(const struct gemm *g, float *to);
 static void gemm_sums_apart(const struct gemm *g, float *to);
 /* Whether to request row_sums: the option `bgrad` of $JOBCTL_CUDA_WAYS. */

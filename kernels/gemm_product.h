@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm_product.h - products of two matrices that lie in memory as they are
+/* gemm_product.h - products of two matrices as they lie in memory
  *
  * y[r][c] = sum over i of A(r, i) B(i, c), in chunks of at most GEMM_CHUNK numbers: B is packed into panels on the
  * stack (gemm_tile.h), chunk by chunk, and A is read where it is.  A number of y has the same bits whatever rows and
@@ -51,7 +51,7 @@ SIMD_FN void gemm_turn(float *to, const float *from, size_t ld)
 #endif
 }
 
-/* One panel of `cols` columns of a B that lies across, the others zero. */
+/* One panel of `cols` columns of a transposed B, the other columns zero. */
 static void gemm_panel_across(float *to, const float *b, size_t ldb, int depth, int cols)
 {
     const int whole = cols / 4 * 4, deep = depth / 4 * 4;
@@ -63,7 +63,7 @@ static void gemm_panel_across(float *to, const float *b, size_t ldb, int depth, 
             to[i * GEMM_COLS + c] = c < cols ? b[(size_t)c * ldb + (size_t)i] : 0.0f;
 }
 
-/* All panels of a B whose rows lie in one piece, row by row: that is how memory is read ahead. */
+/* All panels of a B with contiguous rows, row by row: hardware reads ahead in that order. */
 static void gemm_panels_along(float *to, const float *b, size_t ldb, int depth, int cols)
 {
     const int whole = cols / GEMM_COLS, rest = cols % GEMM_COLS;
@@ -114,7 +114,7 @@ static void gemm_pack_rows(int rows, float *to, const float *a, size_t lda, int 
         gemm_copy_rows(1, to, a, lda, depth);
 }
 
-/* Tile by tile: the numbers of A come from afar once, and are packed if they lie across, in lines far apart. */
+/* Tile by tile: each number of A is read from memory once; a transposed A, whose lines are far apart, is packed. */
 static void gemm_rows(const struct gemm *g, const struct gemm_product *p)
 {
     float rows[GEMM_CHUNK * GEMM_ROWS] __attribute__((aligned(64)));

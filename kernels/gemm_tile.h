@@ -2,8 +2,8 @@
 /* gemm_tile.h - products of rows with a packed matrix, whose sums stay in registers
  *
  * y[r][n] = x[r][k] w[k][n] + bias[n].  The matrix is packed as panels of GEMM_COLS columns, each [k][GEMM_COLS], the
- * last one filled up with zeros.  The tiles are as wide as the table they are compiled for.  Each number is one sum in the order of k, whatever rows and columns
- * are computed with it, but for chunks of GEMM_DEPTH.
+ * last one filled up with zeros. The tiles are as wide as the vectors of the instruction set. Each number is one sum in
+ * the order of k, whatever rows and columns are computed with it, but for chunks of GEMM_DEPTH.
  */
 #ifndef KERNELS_GEMM_TILE_H
 #define KERNELS_GEMM_TILE_H
@@ -26,7 +26,7 @@ enum { GEMM_LANES = 4, GEMM_ROWS = 4 };
 enum {
     GEMM_VECTORS = 2,
     GEMM_COLS = GEMM_VECTORS * GEMM_LANES,
-    GEMM_DEPTH = 1024, /* a panel of so many rows stays in the cache */
+    GEMM_DEPTH = 1024, /* a panel of this many rows stays in the cache */
     GEMM_BAND = 8      /* tiles of rows that a panel is used for at once */
 };
 
@@ -51,7 +51,7 @@ SIMD_FN size_t gemm_packed(int k, int n)
     return gemm_panels(n) * (size_t)k * GEMM_COLS;
 }
 
-/* One tile: sums of `rows` rows, a constant, and one panel. add: y is added to, else written. */
+/* One tile: sums of `rows` rows, a constant, and one panel. add: adds to y, else writes it. */
 struct gemm_tile {
     float       *y;
     const float *x, *w, *bias; /* bias NULL: none */
@@ -134,7 +134,7 @@ SIMD_FN void gemm_tile_of(int rows, int cols, const struct gemm_tile *t)
     tile[rows == GEMM_ROWS ? 3 : rows / 2][cols > GEMM_LANES][!t->ldx](t);
 }
 
-/* The right end of a matrix: `n` columns of a panel, by way of a whole one. */
+/* The right end of a matrix: `n` columns of a panel, through a buffer for a whole one. */
 static __attribute__((noinline)) void gemm_tile_edge(int rows, const struct gemm_tile *t, int n)
 {
     float y[GEMM_ROWS * GEMM_COLS] = {0}, bias[GEMM_COLS] = {0};

@@ -4,8 +4,8 @@
  * Each algorithm is timed once per process, or with gemm_remember()
  * once per training run: the fastest of nearly equal algorithms varies between
  * measurements, and another algorithm gives other last bits.  cuBLASLt's
- * first choice stays unless another is clearly faster.  So do sums of rows that come with a product, unless
- * the product and a pass of their own are clearly faster together.
+ * first choice stays unless another is clearly faster. Likewise, sums of rows come with the product unless the product
+ * and a separate pass are clearly faster together.
  */
 #define TUNE_GAIN 0.98f
 
@@ -22,10 +22,10 @@ struct tune_head {
 struct tune_choice {
     struct gemm_key      key;
     cublasLtMatmulAlgo_t algo;
-    uint64_t             apart; /* 1: the sums of rows have a pass of their own */
+    uint64_t             apart; /* 1: a separate pass computes the sums of rows */
 };
 
-/* Called behind each run that is timed: gemm_sums_come(), gemm_sums_apart() or NULL. */
+/* Called after each timed run: gemm_sums_come(), gemm_sums_apart() or NULL. */
 typedef void (*tune_sums_fn)(const struct gemm *g, float *to);
 
 /* Where timed runs leave their results. */

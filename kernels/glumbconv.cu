@@ -9,8 +9,8 @@
  * second ring, for the gradient of d, and is one row behind.  A thread makes P channels of eight pixels, four rows of
  * two, from six rows of four.  Images of 32 columns have kernels of their own, in which offsets are constants.
  *
- * A pixel's numbers of a half are 32 bytes in bf16, and the lanes of a warp read every second pixel: where they would
- * meet in a bank, two neighbours have changed places (glumbconv_at).
+ * A pixel's numbers of a half are 32 bytes in bf16, and the lanes of a warp read every second pixel: where this would
+ * conflict in a bank, two neighbours are swapped (glumbconv_at).
  */
 #include "kernels/device.cuh"
 #include "kernels/tile.h"

@@ -6,15 +6,15 @@
  * one row behind.  A warp makes tiles of four rows of 16 pixels.
  *
  * Two taps of eight channels are a product [16 pixels][2 x 8 channels] x [2 x 8 channels][8 channels], whose right side
- * has the weights on two diagonals.  Weights are two bf16 each, the second one the rest, in products of their own:
- * sums are those of weights of 16 bits, in fp32.  An octet has two channels of each four: so a lane's sums of both
- * octets are four channels side by side in memory, and of eight pixels in a row the lanes of a warp write whole
- * sectors.  In a ring the octets of a row lie apart, so that eight pixels in a row are 128 bytes.
+ * has the weights on two diagonals. Each weight is two bf16 numbers, the rounded value and the remainder, in separate
+ * products: sums are those of weights of 16 bits, in fp32. An octet has two channels of each four: so a lane's sums of
+ * both octets are four channels side by side in memory, and for eight pixels in a row the lanes of a warp write whole
+ * sectors. In a ring the octets of a row lie apart, so that eight pixels in a row are 128 bytes.
  *
- * The gradient of the weights is the diagonal of [taps x channels][pixels] x [pixels][channels]: an octet of a half is
- * the work of a warp, over the whole image, without sums of several warps.
+ * The gradient of the weights is the diagonal of [taps x channels][pixels] x [pixels][channels]: a warp computes it for
+ * an octet of a half over the whole image, so no sums of several warps are combined.
  *
- * A NaN or Inf of s is in the sums of all eight channels of an octet, as zero times it is NaN.
+ * A NaN or Inf of s spreads to the sums of all eight channels of its octet, because zero times it is NaN.
  */
 #ifndef KERNELS_GLUMBCONV_MMA_CUH
 #define KERNELS_GLUMBCONV_MMA_CUH
@@ -35,7 +35,7 @@ typedef struct pack<uint32_t, 2> gmma_quad; /* four channels of a pixel */
 typedef struct pack<uint32_t, 4> gmma_vector;
 static_assert(GMMA_WARPS == 4, "an octet of a half for each warp");
 
-/* threadIdx.x, read anew: what is made of it takes no registers while others are at work. */
+/* threadIdx.x, read again: what is computed from it takes no registers in between. */
 __device__ static inline unsigned gmma_thread(void)
 {
 #ifdef CUDA_ON_CPU
@@ -85,9 +85,9 @@ __device__ static inline int gmma_pair(int first, int i, int plane)
 
 /* --- weights: [half][octet][vector][slot], then biases [half][channel] -------------------------------------- */
 
-/* Vectors 0 to 2 are a row of taps, two left ones: bf16, bf16, their rests.  3 and 4 are the right taps of three rows,
- * and their rests.  Slots 1 to 8 are for lanes that have numbers at a diagonal; the first and the last have zeros, of
- * which one meets no other in a bank. `n`: of eight channels. */
+/* Vectors 0 to 2 are the two left taps of one row each: two bf16, then their two remainders. 3 has the right taps of
+ * three rows, 4 their remainders. Slots 1 to 8 are for lanes that have numbers on a diagonal; the first and the last
+ * slot have zeros, of which one has no bank conflict. `n`: the channel, of eight. */
 __device__ static inline gmma_vector gmma_weights(const float *w, unsigned vector, unsigned n)
 {
     gmma_vector to = {};
@@ -127,7 +127,7 @@ __device__ static inline void gmma_take(uint32_t *kept, float *raw, const struct
         const float *w = n < 8 ? raw + (part / 2 * GLUMBCONV_SLICE + gmma_channel(part % 2, n)) * 9 : NULL;
         reinterpret_cast<gmma_vector *>(kept)[i] = gmma_weights(w, vector, n);
     }
-    __syncthreads(); /* nobody reads `raw` any more */
+    __syncthreads(); /* no thread reads `raw` any more */
 }
 
 /* --- rows ---------------------------------------------------------------------------------------------------- */
@@ -199,7 +199,7 @@ __device__ static inline struct gmma_view gmma_look(const uint32_t *ring, int fi
     return v;
 }
 
-/* The tiles of a warp, but that some have no last one. */
+/* The tiles of a warp; some warps have no last one. */
 __device__ static inline int gmma_rounds(const struct glumbconv_args &m)
 {
     return ((m.s.width + GLUMBCONV_MMA_TILE - 1) / GLUMBCONV_MMA_TILE * GMMA_GROUPS + GMMA_WARPS - 1) / GMMA_WARPS;
@@ -329,7 +329,7 @@ __device__ static inline void gmma_step(const uint32_t *ring, int first, const u
     }
 }
 
-/* In step k rows 8k + 1 to 8k + 8 of s come to the two before, and rows 8k to 8k + 7 of g leave. */
+/* In step k rows 8k + 1 to 8k + 8 of s join the two before, and rows 8k to 8k + 7 of g are written. */
 template <int W> __global__ void __launch_bounds__(GLUMBCONV_BLOCK, 4) glumbconv_mma_kernel(struct glumbconv_args given)
 {
     const struct glumbconv_args m = glumbconv_fixed<W>(given);
@@ -351,7 +351,7 @@ template <int W> __global__ void __launch_bounds__(GLUMBCONV_BLOCK, 4) glumbconv
 
 /* --- backward ------------------------------------------------------------------------------------------------ */
 
-/* The gradient of both halves of d in place of d, of two numbers. */
+/* Replaces both halves of d by their gradients, for two numbers. */
 __device__ static inline void gmma_slope(float *a, float *g, uint32_t dg)
 {
     const float d[2] = {mma_low(dg), mma_high(dg)};
@@ -415,8 +415,8 @@ struct gmma_pixels {
     uint32_t left[4], right[4]; /* left of a pixel and at it, as they are multiplied; right of it, and the gradient */
 };
 
-/* Of a row of the gradient: products 0 to 2 are two taps of a row each, 3 the right ones of two rows, 4 that of the
- * last one, and ones. */
+/* For a row of the gradient: products 0 to 2 are the two left taps of one row each, 3 the right taps of two rows, 4 the
+ * right tap of the last row, and ones. */
 __device__ static inline void gmma_add(float (&sums)[GMMA_PRODUCTS][4], const struct gmma_pixels *s, uint32_t b0,
                                        uint32_t b1)
 {
@@ -429,14 +429,14 @@ __device__ static inline void gmma_add(float (&sums)[GMMA_PRODUCTS][4], const st
     mma_add(sums[4], one, b0, b1);
 }
 
-/* Where sum t is, on the diagonal of one of the halves of a product. */
+/* Sum t, which is on the diagonal of one half of a product. */
 __device__ static inline float gmma_sum(const float (&sums)[GMMA_PRODUCTS][4], int t, bool odd)
 {
     const int product = t == 9 ? 4 : t % 3 < 2 ? t / 3 : t == 8 ? 4 : 3, half = t == 9 || t == 5 || t % 3 == 1;
     return odd ? sums[product][half * 2 + 1] : sums[product][half * 2];
 }
 
-/* The diagonals: in shared memory, as registers are for the next tiles. */
+/* The diagonals: in shared memory, because the next tiles need the registers. */
 __device__ static inline void gmma_keep(float *kept, const float (&sums)[GMMA_PRODUCTS][4], const struct gmma_place &p)
 {
     kept += p.warp / 2 * GLUMBCONV_SLICE + gmma_channel(p.warp % 2, p.group);
@@ -446,7 +446,7 @@ __device__ static inline void gmma_keep(float *kept, const float (&sums)[GMMA_PR
             kept[t * 2 * GLUMBCONV_SLICE] += gmma_sum(sums, t, p.group % 2);
 }
 
-/* What the gradient of d of the rows of a step adds to the sums of a warp's octet. */
+/* Adds to the sums of a warp's octet for a step's rows of the gradient of d. */
 __device__ static inline void gmma_weigh(float *kept, const uint32_t *s, const uint32_t *dd, int first,
                                          const struct glumbconv_args &m)
 {
@@ -473,7 +473,7 @@ __device__ static inline void gmma_weigh(float *kept, const uint32_t *s, const u
     gmma_keep(kept, sums, p);
 }
 
-/* ds times the slope of silu at u, of two numbers. */
+/* ds times the slope of silu at u, for two numbers. */
 __device__ static inline uint32_t gmma_turn(const float *ds, uint32_t u)
 {
     const float x[2] = {mma_low(u), mma_high(u)};
@@ -542,7 +542,8 @@ __device__ static inline void gmma_collect(const float *kept, const struct glumb
     }
 }
 
-/* In step k rows 8k + 1 to 8k + 8 of s come, 8k to 8k + 7 of the gradient of d, and 8k - 1 to 8k + 6 of du leave. */
+/* In step k rows 8k + 1 to 8k + 8 of s and 8k to 8k + 7 of the gradient of d are made, and 8k - 1 to 8k + 6 of du
+ * written. */
 template <int W> __global__ void __launch_bounds__(GLUMBCONV_BLOCK, 4) mix_back_mma_kernel(struct glumbconv_args given)
 {
     const struct glumbconv_args m = glumbconv_fixed<W>(given);
@@ -552,7 +553,7 @@ template <int W> __global__ void __launch_bounds__(GLUMBCONV_BLOCK, 4) mix_back_
     uint32_t *s = kept + GLUMBCONV_MMA_KEPT, *dd = s + words;
     float *sums = (float *)(kept + GLUMBCONV_MMA_WEIGHTS + 2 * GLUMBCONV_SLICE);
     gmma_take(kept, (float *)s, m, p);
-    gmma_clear((uint32_t *)sums, 2 * words + 2 * GLUMBCONV_SLICE * GLUMBCONV_SUMS); /* and both rings behind them */
+    gmma_clear((uint32_t *)sums, 2 * words + 2 * GLUMBCONV_SLICE * GLUMBCONV_SUMS); /* and both rings after them */
     __syncthreads();
     gmma_fill<2>(s, GMMA_PAIRS - 1, m, -1);
     for (int h = 0, first = 0; h <= m.s.height; h += GLUMBCONV_MMA_STEP) {

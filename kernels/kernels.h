@@ -55,9 +55,9 @@ struct kern_rows {
     int          first, height, width, channels;
 };
 
-/* A convolution with groups (of a kernel of 1 only) of `in` and `out` channels, `pad` rows and columns of zeros before
- * the picture (as many as needed behind it), and then SiLU if `silu`. up: of the picture with each pixel repeated
- * 2 x 2 (stride 1). */
+/* A convolution with groups (only for a kernel of 1) of `in` and `out` channels, `pad` rows and columns of zeros before
+ * the picture and as many as needed after it, then SiLU if `silu`. up: each pixel of the picture is first repeated 2 x
+ * 2 (stride 1). */
 struct kern_conv {
     int  in, out, kernel, stride, pad, groups;
     bool up, silu;
@@ -222,8 +222,8 @@ struct kern_ops {
     /* y = x + gate[b*ldg + c] * a (gate NULL: x + a), then norm_mod() of y. y may be x. */
     void (*gate_norm)(float *y, void *h, float *stats, const float *x, const float *gate, int ldg, const void *a,
                       const float *shift, const float *scale, int ldm, int batch, int tokens, int cols, float eps);
-    /* norm_mod_back() with x = y, then of its dx gate_back(), or with gate NULL da = dx, narrow,
-     * and neither dgate nor a. da may be dh; with gate NULL it may be dx. */
+    /* norm_mod_back() with x = y, then gate_back() of its dx; with gate NULL da = dx, narrow, without dgate and a. da
+     * may be dh; with gate NULL it may be dx. */
     void (*gate_norm_back)(float *dx, void *da, float *dgate, float *dshift, float *dscale, const void *dh,
                            const float *y, const float *stats, const float *scale, int ldm, const float *gate, int ldg,
                            const void *a, int batch, int tokens, int cols);
@@ -346,7 +346,7 @@ struct kern_ops {
     void (*geglu)(float *y, const float *a, const float *b, size_t n);
 
     /* --- of image autoencoders: rows of a channels-last picture, all of fp32 -------------------- */
-    /* Floats of the weights as conv() wants them, and of its scratch memory. With narrow numbers of bf16, weights are
+    /* Floats of the weights as conv() takes them, and of its scratch memory. With narrow numbers of bf16, weights are
      * kept and pixels multiplied as bf16. */
     size_t (*conv_size)(struct kern_conv c);
     size_t (*conv_work)(struct kern_conv c);
@@ -392,8 +392,8 @@ struct kern_ops {
     void (*rows_to_planes)(float *planes, const float *x, struct kern_image s, int from, int to);
 
     /* --- random numbers --------------------------------------------------------------- */
-    /* y[b][i] = number first + i of the standard normal numbers of stream[b] (rng.h), i < n; to the bit the same on all
-     * devices. stream: [batch], an array of the table; it is read when the call runs. batch is at most 65,535. */
+    /* y[b][i] = number first + i of the standard normal numbers of stream[b] (rng.h), i < n; bit for bit the same on
+     * all devices. stream: [batch], an array of the table; it is read when the call runs. batch is at most 65,535. */
     void (*draw_normal)(float *y, const struct rng *stream, uint64_t first, int batch, size_t n);
 
     /* --- rectified flow ------------------------------------------------------------- */

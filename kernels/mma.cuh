@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mma.cuh - a warp's products on tensor cores, and copies into shared memory that go on meanwhile
+/* mma.cuh - a warp's products on tensor cores, and asynchronous copies into shared memory
  *
  * For kernels in bf16 on compute capability 8.0 and later; on an older one, which is opened for fp32 only
  * (ops_cuda.cu), all of them trap.  PTX ISA: "Matrix Fragments for mma.m16n8k16", "ldmatrix", "cp.async".
  * All lanes of a warp call mma_load() and mma_add() together.
  *
- * Who holds what, with group = lane / 4 and pair = lane % 4 * 2:
+ * Which lane holds what, with group = lane / 4 and pair = lane % 4 * 2:
  *   a, 16 x 16:  a[0] row group, columns pair and pair + 1;  a[1] row group + 8;  a[2], a[3] the same, columns + 8
  *   b, 16 x 8:   b[0] rows pair and pair + 1, column group;  b[1] rows + 8
  *   c, 16 x 8:   c[0], c[1] row group, columns pair and pair + 1;  c[2], c[3] row group + 8
@@ -142,7 +142,7 @@ __device__ static inline float mma_high(uint32_t pair)
 #endif
 }
 
-/* 2^x, as the special function unit has it: relative error 2^-22; PTX ISA, "ex2". */
+/* 2^x, as the special function unit computes it: relative error 2^-22; PTX ISA, "ex2". */
 __device__ static inline float mma_exp2(float x)
 {
 #ifdef CUDA_ON_CPU
@@ -154,7 +154,7 @@ __device__ static inline float mma_exp2(float x)
 #endif
 }
 
-/* 1 / x, as the special function unit has it: one unit of the last place off; PTX ISA, "rcp". */
+/* 1 / x, as the special function unit computes it: one unit of the last place off; PTX ISA, "rcp". */
 __device__ static inline float mma_inverse(float x)
 {
 #ifdef CUDA_ON_CPU
@@ -166,7 +166,7 @@ __device__ static inline float mma_inverse(float x)
 #endif
 }
 
-/* In every lane, whether x is true in any. */
+/* True in every lane if x is true in any. */
 __device__ static inline bool mma_any(bool x)
 {
 #ifdef CUDA_ON_CPU
@@ -202,8 +202,8 @@ __device__ static inline void copy_commit(void)
 #endif
 }
 
-/* Until this thread's copies have arrived, but for those of the LEFT groups committed last. Others see them after
- * the next barrier. */
+/* Waits until this thread's copies have arrived, except those of the LEFT groups committed last. Other threads see them
+ * after the next barrier. */
 template <int LEFT> __device__ static inline void copy_wait(void)
 {
 #ifdef CUDA_ON_CPU

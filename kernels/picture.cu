@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* picture.cu - the operations of image autoencoders on rows of a channels-last picture, convolutions apart */
+/* picture.cu - the operations of image autoencoders on rows of a channels-last picture, except convolutions */
 #include "kernels/device.cuh"
 
 /* fn(V): packs of four numbers where they fit, else one by one. */

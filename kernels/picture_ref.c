@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* picture_ref.c - the operations of image autoencoders on rows of a channels-last picture, convolutions apart */
+/* picture_ref.c - the operations of image autoencoders on rows of a channels-last picture, except convolutions */
 #include <math.h>
 
 #include "kernels/gemm_product.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* residual.cu - the residual stream in one pass: add, gate, norm, modulate; forward and backward
  *
- * Forward a warp owns a row, up to 2,304 columns of which stay in its registers.  Backward a block owns some rows of a
- * sample: of eight at a time each warp finds the means of one, then a thread goes through its columns of all eight.
- * gate(), norm_mod() and gate_norm() are one kernel with options, and so are their backward passes.
+ * Forward a warp owns a row, up to 2,304 columns of which stay in its registers. Backward a block owns some rows of a
+ * sample: for eight at a time, each warp computes the means of one, then a thread goes through its columns of all
+ * eight. gate(), norm_mod() and gate_norm() are one kernel with options, and so are their backward passes.
  */
 #include "kernels/device.cuh"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rng.cu - normal numbers of a stream per sample, to the bit those of the CPU; see rng_formula.h */
+/* rng.cu - normal numbers from a stream per sample, bit for bit as on the CPU; see rng_formula.h */
 #include "kernels/device.cuh"
 #include "kernels/rng_formula.h"
 

@@ -18,7 +18,7 @@ enum rng_purpose {
     RNG_NOISE,      /* id = sample, here and below */
     RNG_TIMESTEP,
     RNG_DROPOUT,    /* caption dropout */
-    RNG_CAPTION,    /* which caption, crop, ... */
+    RNG_CAPTION,    /* choice of caption, crop, ... */
     RNG_SAMPLING,   /* start noise of sampled images */
     RNG_TEST,
     RNG_BUCKETS,    /* id = 0 */
@@ -39,7 +39,7 @@ void rng_bits(const struct rng *r, uint32_t *out, uint64_t first, size_t n);
 void rng_uniform(const struct rng *r, float *out, uint64_t first, size_t n); /* [0, 1), 24 bits */
 /* Standard normal; number i uses bits 2i and 2i + 1. */
 void rng_normal(const struct rng *r, float *out, uint64_t first, size_t n);
-/* The same of `batch` streams, n numbers each, one after the other. */
+/* The same for `batch` streams, n numbers each, one after the other. */
 void rng_normals(float *out, const struct rng *stream, uint64_t first, int batch, size_t n);
 double rng_normal_at(const struct rng *r, uint64_t i);  /* one number, in double */
 double rng_uniform_at(const struct rng *r, uint64_t i); /* one number, 53 bits of 2i and 2i + 1 */

@@ -6,8 +6,8 @@
  * number i is independent of its neighbours.  ln and cos are polynomials in double, accurate to
  * about 1e-15: far more than a float holds.
  *
- * Each operation is rounded on its own, as IEEE 754 has it.  nvcc would make one fma of a product and a sum, so these
- * are functions; it never does that to a division, which is exact to the last bit in double whatever its options.
+ * Each operation is rounded separately, as IEEE 754 requires. nvcc would fuse a product and a sum into one fma, so
+ * these are functions; it never does that to a division, which is correctly rounded in double whatever its options.
  */
 #ifndef KERNELS_RNG_FORMULA_H
 #define KERNELS_RNG_FORMULA_H
@@ -88,7 +88,7 @@ RNG_FN double rng_cos(double v)
     return (quadrant + 1) & 2 ? -y : y;
 }
 
-/* A standard normal number of two words of a stream. */
+/* A standard normal number from two words of a stream. */
 RNG_FN double rng_box_muller(uint32_t first, uint32_t second)
 {
     const double u = RNG_TIMES(RNG_PLUS((double)first, 1.0), 0x1p-32), v = RNG_TIMES((double)second, 0x1p-32);

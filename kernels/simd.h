@@ -177,7 +177,7 @@ SIMD_FN void simd_reg_store(float *p, int at, int cols, simd_reg x)
 /* For each register of a v16; unrolled, so that arrays of registers are in registers. */
 #define SIMD_EACH(i) _Pragma("GCC unroll 4") for (int i = 0; i < SIMD_REGS; i++)
 
-/* As simd_sum(), in its order. */
+/* Like simd_sum(), in the same order. */
 SIMD_FN float simd_reg_sum(const simd_reg part[SIMD_REGS])
 {
 #if defined(__AVX512F__)

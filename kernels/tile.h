@@ -17,9 +17,9 @@ TILE_FN int text_first(const int *first, int most, int b)
     return first ? first[b] : b * most;
 }
 
-/* The gated convolution goes down an image some rows a step. Shared memory has the rows of s of the last three steps,
- * and for the backward pass those of the gradient of d of the last two, of a slice of the channels of each half; beside
- * them the slice's weights and biases. */
+/* The gated convolution goes down an image some rows a step. For a slice of the channels of each half, shared memory
+ * has the rows of s of the last three steps, and for the backward pass the rows of the gradient of d of the last two;
+ * besides, the slice's weights and biases. */
 enum {
     GLUMBCONV_STEP = 4,   /* rows */
     GLUMBCONV_STEPS = 3,  /* of s */

@@ -5,7 +5,7 @@
  * width) to 2048 x 512, each with a label near its height / width.  A picture belongs to
  * the label nearest to its own height / width.  For resolutions other than 1024 each
  * edge is scaled, then rounded to a multiple of `step` pixels, at least one; sizes that
- * become equal are one bucket.  2880 has a table of its own, as there.
+ * become equal are one bucket.  2880 has a separate table, as in their code.
  */
 #ifndef ENGINE_DATA_ASPECT_H
 #define ENGINE_DATA_ASPECT_H

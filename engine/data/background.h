@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* background.h - one call at a time on a thread of its own
+/* background.h - runs one call at a time on a separate thread
  *
  * The owner starts a call, and waits for its end before it touches what the call uses.  If the system has no thread
  * left, the call runs at once in its caller.
@@ -17,9 +17,9 @@ struct background {
     void *arg;
 };
 
-/* Of a zeroed struct, or after background_wait(). Signals go to other threads. */
+/* Starts a call, on a zeroed struct or after background_wait(). Signals go to other threads. */
 void background_start(struct background *b, void (*call)(void *arg), void *arg);
-/* Until the last call has returned; at once if there is none. */
+/* Waits until the last call has returned; returns at once if there is none. */
 void background_wait(struct background *b);
 
 #endif

@@ -52,7 +52,7 @@ struct batch batch_plan_at(struct batch_plan *p, int64_t step);
 /* Samples [from, from + n) of the step's batch. */
 void batch_plan_slots(struct batch_plan *p, struct batch_slot *slots, int64_t step, int from, int n);
 
-/* Steps before the first of epoch `epoch`; and how many of the first `steps` take from a bucket. */
+/* The number of steps before epoch `epoch`; and how many of the first `steps` take from a bucket. */
 int64_t batch_plan_begin(const struct batch_plan *p, int64_t epoch);
 int64_t batch_plan_batches(struct batch_plan *p, int bucket, int64_t steps);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cache_shard.h - one file of a cache of features: entries of any length, each with a key and a digest
+/* cache_shard.h - one file of a feature cache: entries of any length, each with a key and a digest
  *
  * A safetensors file:
  *
- *   numbers [N]       F32 or BF16: the entries one behind the other
+ *   numbers [N]       F32 or BF16: the entries one after the other
  *   first   [n + 1]   I64: entry i is numbers[first[i]] to numbers[first[i + 1]]
  *   key     [n, 16]   U8: what entry i was computed from
  *   digest  [n, 16]   U8: XXH3 (128 bits) of the entry's bytes
@@ -44,7 +44,7 @@ struct cache_shard;
 
 /* ERR_DATA: no such file, or damaged; only what is needed to find entries is read. */
 int cache_shard_open(struct cache_shard **out, const char *path, struct err *err);
-void cache_shard_close(struct cache_shard *s); /* also of NULL */
+void cache_shard_close(struct cache_shard *s); /* accepts NULL */
 
 int64_t cache_shard_len(const struct cache_shard *s);
 struct cache_key cache_shard_key(const struct cache_shard *s, int64_t i);

@@ -19,7 +19,7 @@ typedef void (*cache_bad_fn)(void *arg, const char *path, const char *why);
 /* `all`: the digests of all entries are compared, not only those that are read later. A directory that does not exist
  * has no shards. `bad` may be NULL. */
 int cache_store_open(struct cache_store **out, const char *dir, bool all, cache_bad_fn bad, void *arg, struct err *err);
-void cache_store_close(struct cache_store *s); /* also of NULL */
+void cache_store_close(struct cache_store *s); /* accepts NULL */
 
 int64_t cache_store_bytes(const struct cache_store *s);  /* of the numbers of all shards */
 

@@ -6,9 +6,9 @@
  * scored captions with score >= score_min, in the order of the score files; each is drawn with a probability
  * proportional to score^(1 / max(temperature, 0.01)).  Without candidates the best-scored caption is taken, and
  * without any score the caption of kind "prompt".
- * What differs: scores whose weights have no finite sum above 0 give the best-scored caption, where their reader fails;
- * they draw with the process's global generator; here the draw is a function of (seed, epoch, sample),
- * so ranks, restarts and the number of workers do not matter.
+ * Two differences: if the weights have no finite sum above 0, the best-scored caption is taken, where their reader
+ * fails; they draw with the process's global generator, but here the draw is a function of (seed, epoch, sample), so
+ * ranks, restarts and the number of workers do not matter.
  */
 #ifndef ENGINE_DATA_CAPTION_CHOICE_H
 #define ENGINE_DATA_CAPTION_CHOICE_H

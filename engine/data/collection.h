@@ -38,7 +38,7 @@ enum collection_layout {
     COLLECTION_FOLDER, COLLECTION_LIST, COLLECTION_META, COLLECTION_HUB, COLLECTION_SHARDS, COLLECTION_CSV
 };
 
-/* How a picture becomes one of its bucket's size. There is no flip in either. */
+/* How a picture is brought to its bucket's size. Neither way flips it. */
 enum collection_recipe {
     COLLECTION_PLAIN, /* jobctl's: transparency over white, area average or linear to cover the size, centre crop; the
                          bucket by the picture's own size */
@@ -59,7 +59,7 @@ struct collection_options {
     int                    caption_suffixes, score_suffixes;
     char                   caption_suffix[COLLECTION_SUFFIXES][COLLECTION_SUFFIX];
     char                   score_suffix[COLLECTION_SUFFIXES][COLLECTION_SUFFIX];
-    bool                   suffixes_needed; /* it is a mistake if no file has one of them; authors' readers: no */
+    bool                   suffixes_needed; /* an error if no file has one of them; authors' readers: no */
     struct caption_rule    rule;
     bool                   latents;     /* samples have latents KEY.npy instead of pictures (load_vae_feat) */
     const char            *prompt;      /* caption of pictures in a folder without one; NULL or "": none; copied */
@@ -85,7 +85,7 @@ int64_t collection_len(const struct collection *c);
 enum collection_layout collection_layout(const struct collection *c);
 /* Layout, number of samples, and how pictures are resized, cropped and flipped: lines for `plan`. */
 void collection_print(const struct collection *c, FILE *to);
-/* Of everything that the samples depend on except the bytes of pictures: names, sizes, times and options. */
+/* Digest of everything that the samples depend on, except the pictures' bytes: names, sizes, times and options. */
 int collection_digest(const struct collection *c, char text[DIGEST_TEXT], struct err *err);
 
 struct collection_caption {
@@ -93,12 +93,12 @@ struct collection_caption {
     char *text;
 };
 
-/* All about a sample but its picture. */
+/* Everything of a sample except its picture. */
 struct collection_sample {
     char                       *name;   /* "cat.png" relative to the directory, or "00000.tar/KEY" */
     char                       *key;    /* of side files and features: "cat", or KEY */
     char                       *where;  /* for sentences: as `name`, or "captions.jsonl:12" */
-    double                      height, width; /* the label: what a description says; 0, 0 without one */
+    double                      height, width; /* the label: the size in its description; 0, 0 without one */
     int                         captions, scores;
     struct collection_caption  *caption; /* each kind once; captions >= 1 */
     struct caption_score       *score;   /* in the authors' order */
@@ -117,7 +117,7 @@ int collection_choose(const struct collection *c, const struct collection_sample
                       uint32_t epoch, double *score);
 /* The same for a number u in [0, 1) of the caller's. */
 int collection_choose_at(const struct collection *c, const struct collection_sample *s, double u, double *score);
-/* Can some epoch choose this caption? The others need no text rows. */
+/* True if some epoch can choose this caption. Others need no text rows. */
 bool collection_usable(const struct collection *c, const struct collection_sample *s, int caption);
 /* Index of the best-scored caption, or of the prompt: for a caller that keeps only one. */
 int collection_best(const struct collection_sample *s);
@@ -132,7 +132,8 @@ struct collection_bytes {
 int collection_load(struct collection_bytes *out, const struct collection *c, int64_t i, struct err *err);
 void collection_bytes_free(struct collection_bytes *b);
 
-/* The size that the picture of sample i is brought to. Without a label, by its own size, read from its header. */
+/* The size to which the picture of sample i is brought. Without a label it follows from the picture's size, read from
+ * its header. */
 int collection_size(const struct collection *c, int64_t i, struct aspect *to, struct err *err);
 /* The whole picture before its middle is cut out: its size, and the first row and column that are kept; below 0: that
  * many are missing and filled with black. */
@@ -148,17 +149,17 @@ int collection_picture(struct image *out, const struct collection *c, int64_t i,
  * pictures of different names. Of a caption: digest_word() or a digest of its text. */
 int collection_picture_digest(char text[DIGEST_TEXT], const struct collection *c, int64_t i, struct err *err);
 
-/* Numbers of load_vae_feat: the latent [channels, height / 32, width / 32] of the sample's bucket, already scaled.
- * *floats is the caller's. A shape that is not that of the bucket is an ERR_DATA. */
+/* The numbers that load_vae_feat reads: the latent [channels, height / 32, width / 32] of the sample's bucket, already
+ * scaled. The caller frees *floats. ERR_DATA: its shape is not the bucket's. */
 struct collection_latent {
     int    channels, height, width;
     float *floats;
 };
 int collection_latent(struct collection_latent *out, const struct collection *c, int64_t i, struct err *err);
 
-/* Numbers of load_text_feat: rows [most, channels], the last row repeated with mask 0 up to `most`; more rows than
- * `most` are an ERR_DATA. Without attention_mask in the file the mask is all 1, as in the authors' reader. Both arrays
- * are the caller's. */
+/* The numbers that load_text_feat reads: rows [most, channels], the last row repeated with mask 0 up to `most`; more
+ * rows than `most` are an ERR_DATA. Without attention_mask in the file the mask is all 1, as in the authors' reader.
+ * The caller frees both arrays. */
 struct collection_rows {
     int    rows, channels; /* rows: in the file */
     float *floats, *mask;

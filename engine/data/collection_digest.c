@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* collection_digest.c - a collection and its samples as digests, and as words */
+/* collection_digest.c - digests and descriptions of a collection and its samples */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

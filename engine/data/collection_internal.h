@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* collection_internal.h - inside of a collection, shared by collection*.c only */
+/* collection_internal.h - internals of a collection, shared by collection*.c only */
 #ifndef ENGINE_DATA_COLLECTION_INTERNAL_H
 #define ENGINE_DATA_COLLECTION_INTERNAL_H
 
@@ -77,9 +77,9 @@ int collection_open_shards(struct collection *c, struct err *err);
 
 /* A wrong sample: ends the opening, or is reported. It stays a sample, and each access to it fails. */
 int collection_bad(const struct collection *c, const char *where, struct err *err);
-/* `list` with room for `n` entries of `size` bytes; it doubles. NULL: no memory. */
+/* `list` of `n` entries of `size` bytes with room for one more; it doubles. NULL: no memory. */
 void *collection_grow(void *list, int64_t n, size_t size, struct err *err);
-/* Text by printf; NULL: no memory. */
+/* Formats a text; NULL: no memory. */
 char *collection_text(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* collection_folder.c: the file NAME of the directory, for all layouts of files */
@@ -95,7 +95,7 @@ int collection_add_caption(struct collection_sample *s, const char *kind, const 
 /* Captions and scores of the side files. `own`: the description of the sample itself, or NULL. */
 int collection_add_side_files(struct collection_sample *s, const struct collection *c, int64_t i, const json_t *own,
                               struct err *err);
-/* Bytes as one line: line ends become blanks, blanks at both ends go. In place. */
+/* Bytes as one line: line ends become blanks; blanks at both ends are removed. In place. */
 void collection_trim(char *text);
 /* Height and width of a description, where it has both. */
 void collection_label(struct collection_sample *s, const json_t *o);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* collection_open.c - which layout a directory has, told from what lies in it */
+/* collection_open.c - recognizes a directory's layout by the files in it */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>

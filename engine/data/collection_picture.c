@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* collection_picture.c - the picture of a sample at its bucket's size
  *
- * By the readers of Sana's authors (diffusion/data/transforms.py, sana_data_multi_scale.py).  A square bucket: the
- * shorter side becomes the resolution r, the longer one int(r long / short), bilinear.  Of several buckets, for a label
- * of h x w and a bucket of H x W: H x int(w H / h) if H / h > W / w, else int(h W / w) x W, bicubic; so a picture whose
- * label is wrong is distorted, as there.  Then the middle H x W: from row int(round((rows - H) / 2)), halves to even;
- * what is missing is black.
+ * Follows the readers of Sana's authors (diffusion/data/transforms.py, sana_data_multi_scale.py).  A square bucket: the
+ * shorter side becomes the resolution r, the longer one int(r long / short), bilinear. With several buckets, for a
+ * label of h x w and a bucket of H x W: H x int(w H / h) if H / h > W / w, else int(h W / w) x W, bicubic; so a picture
+ * whose label is wrong is distorted, as in theirs. Then the middle H x W: from row int(round((rows - H) / 2)), halves
+ * to even; what is missing is black.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* collection_shards.c - samples in tar files, as WebDataset keeps them
  *
- * By the rules of wids, which Sana's readers use: the members of a sample have one name up to the last dot of its last
- * component; samples are in the order in which their keys come first; the shards are in the order of wids-meta.json,
- * which gives the first "nsamples" of each.  Of pictures .png is preferred.
- * KEY.txt, which their reader ignores, is the caption where KEY.json has no "prompt".
+ * Follows the rules of wids, which Sana's readers use: the members of a sample share a name up to the last dot of its
+ * last component; samples are in the order of their keys' first occurrences; the shards are in the order of
+ * wids-meta.json, which gives the first "nsamples" of each. Among pictures, .png is preferred. KEY.txt, which their
+ * reader ignores, is the caption where KEY.json has no "prompt".
  */
 #include <dirent.h>
 #include <errno.h>

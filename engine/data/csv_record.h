@@ -13,7 +13,7 @@ struct err;
 
 enum { CSV_FIELDS = 256 };
 
-/* Does the record end with these bytes, or does a quoted field go on in the next line? */
+/* True if the record ends with these bytes, not in the middle of a quoted field. */
 bool csv_record_is_whole(const char *text, size_t bytes);
 
 /* Cuts a whole record, with or without its line end, into fields, in place. Returns how many; -1: ERR_DATA */

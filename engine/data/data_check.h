@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* data_check.h - read all training data once and report every error
  *
- * A run stops at the first picture that it cannot use; this check continues to the last, and reads each by the function
- * by which a run reads it (collection_picture()), those of train.prior.path too.  An error
- * is data that would stop a run or corrupt the model (a number that is not finite).  A
- * notice is data that a run accepts but that may be a mistake: an empty caption, or one
- * longer than the limit, a picture that would be enlarged, the same file twice.
+ * A run stops at the first picture that it cannot use; this check continues to the last, and reads each with the same
+ * function as a run (collection_picture()), including those of train.prior.path. An error is data that would stop a run
+ * or corrupt the model (a number that is not finite). A notice is data that a run accepts but that may be a mistake: an
+ * empty caption, or one longer than the limit, a picture that would be enlarged, the same file twice.
  */
 #ifndef ENGINE_DATA_DATA_CHECK_H
 #define ENGINE_DATA_DATA_CHECK_H

@@ -7,7 +7,7 @@
  * with multi_scale H and W may differ: the samples of one shape are a bucket.  Buckets
  * are ordered by H / W, then by H, and samples are numbered bucket by bucket; within a
  * bucket sample 0 is the first of the first file by name.  Files are mapped and
- * read on access.  Or features are arrays of NumPy: KEY.npy in tar shards, KEY.npz in a folder (collection.h).
+ * read on access.  Features may also be NumPy arrays: KEY.npy in tar shards, KEY.npz in a folder (collection.h).
  *
  * An encoded set (encoded_set.h) has entries of a cache instead: captions without padding, several per sample.
  */
@@ -39,10 +39,10 @@ struct dataset_bucket {
 
 struct dataset;
 
-/* Does `path` hold features of NumPy in tar files: KEY.json, KEY.npy? */
+/* True if `path` holds NumPy features in tar files: KEY.json, KEY.npy. */
 bool dataset_has_tars(const char *path);
-/* Of encoders: features. ERR_USAGE: latents in tar files have text rows in train.data.text_features,
- * which is missing. */
+/* For encoders: features. ERR_USAGE: the latents are in tar files, and train.data.text_features, where their text rows
+ * would be, is missing. */
 int dataset_check_features(const struct train_spec *s, struct err *err);
 
 /* Called after each picture; false stops the encoding (ERR_CONFLICT). */
@@ -51,14 +51,14 @@ typedef bool (*dataset_tick_fn)(void *arg, int64_t done, int64_t total);
 /* Pictures (dct+hash) are encoded into memory; a picture that cannot be read is an ERR_DATA that names it.  `tick` may be
  * NULL. */
 int dataset_open(struct dataset **out, const struct train_spec *s, dataset_tick_fn tick, void *arg, struct err *err);
-/* Takes the set, also after a failure. Without its cache only shapes and names are known: for a plan. */
+/* Takes ownership of the set, even on failure. Without its cache only shapes and names are known: for a plan. */
 int dataset_open_encoded(struct dataset **out, struct encoded_set *set, struct err *err);
 void dataset_close(struct dataset *d);
 
 struct dataset_shape dataset_shape(const struct dataset *d);
 struct dataset_bucket dataset_bucket(const struct dataset *d, int bucket);
 struct dataset_bucket dataset_bucket_of(const struct dataset *d, int64_t sample);
-/* Of names and shapes, or of what was encoded: equal data has an equal digest. */
+/* Digest of names and shapes, or of what was encoded: equal data has an equal digest. */
 const char *dataset_digest(const struct dataset *d);
 const char *dataset_name(struct dataset *d, int64_t i); /* file name, or "shard#i" until the
                                                          next call */
@@ -67,8 +67,8 @@ const char *dataset_caption(const struct dataset *d, int64_t i); /* "" if unknow
 /* latent [C,H,W] of its bucket, caption [L,D], mask [L]; each may be NULL. */
 int dataset_get(const struct dataset *d, int64_t i, float *latent, float *caption, float *mask, struct err *err);
 
-/* What is drawn again each time that a sample is trained on: which of its captions, and its latent where an autoencoder
- * gives mean and deviation. */
+/* What is drawn anew each time that a sample is used: one of its captions, and its latent if the autoencoder gives mean
+ * and deviation. */
 struct dataset_turn {
     uint64_t seed;
     uint32_t epoch;
@@ -78,13 +78,12 @@ struct dataset_turn {
 int dataset_take(const struct dataset *d, int64_t i, const struct dataset_turn *turn, float *latent, float *caption,
                  float *mask, struct err *err);
 
-/* Whether a dropped caption becomes the empty caption with its own length, as Lumina's authors do; for other data it
+/* Whether a dropped caption becomes the empty caption with its own length, as in Lumina's code; for other data it
  * keeps the length of the caption. */
 bool dataset_drops_length(const struct dataset *d);
 
-/* The settings needed to decode latents and to encode captions, for a checkpoint to keep; and a
- * data set without samples made from them, which knows its shape and dataset_picture(). NULL for
- * features. The caller owns the JSON. */
+/* The settings needed to decode latents and to encode captions, to be stored in a checkpoint; and a data set without
+ * samples made from them, for its shape and dataset_picture(). NULL for features. The caller owns the JSON. */
 json_t *dataset_codec(const struct dataset *d);
 int dataset_from_codec(struct dataset **out, const json_t *codec, struct err *err);
 
@@ -92,7 +91,7 @@ int dataset_from_codec(struct dataset **out, const json_t *codec, struct err *er
 int dataset_null(const struct dataset *d, float *tokens, struct err *err);
 
 /* caption [L,D], mask [L] of a text: by the built-in encoder, or from the cache of an encoded set, which has captions
- * and the spec's prompts. ERR_USAGE: features of other programs. */
+ * and the spec's prompts. ERR_USAGE: the features come from another program. */
 int dataset_text(const struct dataset *d, const char *text, float *caption, float *mask, struct err *err);
 
 /* A latent as a picture: reverses standardisation and DCT. ERR_USAGE for features */

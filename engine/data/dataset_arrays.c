@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dataset_arrays.c - a data set of features that NumPy wrote: KEY.npy in tar shards, KEY.npz in a directory
+/* dataset_arrays.c - a data set of features in NumPy files: KEY.npy in tar shards, KEY.npz in a directory
  *
- * As Sana's readers take them with load_vae_feat and load_text_feat.  Shapes are those of the buckets, and checked when
- * a sample is read; without buckets that of the first sample.  A dropped caption is zeros: such data has no null
- * embedding.
+ * Read as Sana's readers do with load_vae_feat and load_text_feat. Shapes must be those of the buckets, or without
+ * buckets that of the first sample; this is checked when a sample is read. A dropped caption is zeros: such data has no
+ * null embedding.
  */
 #include <dirent.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dataset_internal.h - inside of a data set, shared by dataset*.c only */
+/* dataset_internal.h - internals of a data set, shared by dataset*.c only */
 #ifndef ENGINE_DATA_DATASET_INTERNAL_H
 #define ENGINE_DATA_DATASET_INTERNAL_H
 
@@ -44,8 +44,8 @@ struct dataset {
     char                 label[320];       /* last dataset_name() of a shard */
 };
 
-/* dataset_bucket.c: `samples` more; first those of the flattest bucket. Of the largest shapes that of the data set is the one
- * nearest to a square. */
+/* dataset_bucket.c: adds a bucket of `samples` samples; the flattest bucket comes first. The data set's shape is the
+ * largest, and of equally large ones the nearest to a square. */
 int dataset_bucket_add(struct dataset *d, int64_t samples, int64_t height, int64_t width, struct err *err);
 
 /* dataset_pictures.c: pictures encoded by DCT */
@@ -55,7 +55,7 @@ void dataset_pictures_get(const struct dataset *d, int64_t i, float *latent, flo
 const char *dataset_pictures_name(const struct dataset *d, int64_t i);
 const char *dataset_pictures_caption(const struct dataset *d, int64_t i);
 
-/* dataset_arrays.c: features of NumPy, in tar shards */
+/* dataset_arrays.c: NumPy features, in tar shards */
 int dataset_arrays_open(struct dataset *d, const struct train_spec *s, struct err *err);
 void dataset_arrays_close(struct dataset_arrays *a); /* NULL is allowed */
 int dataset_arrays_get(const struct dataset *d, int64_t i, float *latent, float *caption, float *mask, struct err *err);

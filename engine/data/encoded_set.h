@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* encoded_set.h - samples whose latents and text rows are entries of a cache
  *
- * The entry of a picture is its latent [channels, height, width], or mean and deviation, one behind the other
- * (`gaussian`).  That of a caption is its rows [n, width], n <= rows, of tokens only.  The empty caption that takes the
+ * The entry of a picture is its latent [channels, height, width], or mean and deviation, one after the other
+ * (`gaussian`). A caption's entry is its rows [n, width], n <= rows, of tokens only. The empty caption that takes the
  * place of a dropped one is an entry of all `rows`, padding included.
  */
 #ifndef ENGINE_DATA_ENCODED_SET_H
@@ -35,7 +35,7 @@ struct encoded_set {
     struct cache_store    *latents, *rows_of; /* NULL: not filled yet */
 };
 
-void encoded_set_free(struct encoded_set *s); /* also of NULL */
+void encoded_set_free(struct encoded_set *s); /* accepts NULL */
 
 /* The key of the empty caption with its padding. */
 struct cache_key encoded_set_null(void);

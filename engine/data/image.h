@@ -20,7 +20,7 @@ struct image {
     uint8_t *rgb; /* height x width x 3, owned */
 };
 
-/* White. After a failure *out is empty; image_free() of an empty one is fine. */
+/* A white picture. On failure *out is empty, which image_free() accepts. */
 int image_create(struct image *out, int width, int height, struct err *err);
 void image_free(struct image *im);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* image_internal.h - inside of pictures, shared by image*.c only */
+/* image_internal.h - internals of pictures, shared by image*.c only */
 #ifndef ENGINE_DATA_IMAGE_INTERNAL_H
 #define ENGINE_DATA_IMAGE_INTERNAL_H
 

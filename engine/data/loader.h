@@ -21,11 +21,11 @@ struct train_spec;
 
 struct loader;
 
-/* What a device wants. */
+/* What a device requires. */
 struct loader_device {
     int (*pin)(void *at, size_t bytes); /* pins memory that it reads (kernels/cuda.h): 0, or -1; or NULL */
     void (*unpin)(void *at, size_t bytes);
-    bool bf16;                          /* captions of bf16: step_input's y_bf16 instead of its y */
+    bool bf16;                          /* captions in bf16: step_input's y_bf16 instead of its y */
     bool draws;                         /* it draws the noise: step_input's streams instead of its noise */
 };
 
@@ -39,9 +39,9 @@ struct batch_plan *loader_plan(struct loader *l);
 /* The micro-batch [from, from + n) of a step's global batch. *in points into the loader
  * until the next call. Captions are cut to the longest of the micro-batch. */
 int loader_fill(struct loader *l, struct step_input *in, int64_t step, int from, int n, struct err *err);
-/* Reads this one on a thread, in a second buffer of the same size, while the caller uses the last loader_fill(). If the
- * next loader_fill() is for it, it waits for the thread only; the numbers are the same. An error of reading is that
- * call's. */
+/* Reads this micro-batch on a thread, into a second buffer of the same size, while the caller uses the last
+ * loader_fill(). If the next loader_fill() asks for it, that call only waits for the thread, and returns its errors;
+ * the numbers are the same. */
 int loader_ahead(struct loader *l, int64_t step, int from, int n, struct err *err);
 /* The samples of the last loader_fill(), as many as it was called for. */
 const struct batch_slot *loader_slots(const struct loader *l);

@@ -18,7 +18,7 @@ struct mapped_file {
 
 /* Links are followed. ERR_SYSTEM: it cannot be opened; ERR_DATA: it is empty. */
 int mapped_file_open(struct mapped_file *out, const char *path, struct err *err);
-/* Also of a zeroed struct. */
+/* Accepts a zeroed struct. */
 void mapped_file_close(struct mapped_file *f);
 
 #endif

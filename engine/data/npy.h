@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* npy.h - arrays of NumPy in memory: .npy, and .npz, a zip archive of them
+/* npy.h - NumPy arrays in memory: .npy, and .npz, a zip archive of them
  *
  * Format: numpy/lib/format.py.  Six bytes "\x93NUMPY", the version, the length of a header (2 bytes, from version 2 on
  * 4), the header, a dict of Python with descr, fortran_order and shape, and the numbers.  Read: numbers and bools of

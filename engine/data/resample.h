@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resample.h - pictures of another size, to the bit as Pillow's Image.resize() makes them
+/* resample.h - resizes pictures, bit for bit as Pillow's Image.resize() does
  *
  * A pass along rows, then one along columns, each rounded to 8 bits; a pass whose size does not change is left out.
  * With scale = in / out and s = max(scale, 1), output pixel x is the sum over the source pixels i of

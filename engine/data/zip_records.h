@@ -37,7 +37,7 @@ int zip_records_read(struct zip_records *out, const unsigned char *bytes, size_t
 int zip_records_read_any(struct zip_records *out, const unsigned char *bytes, size_t size, struct err *err);
 /* The record's `full` bytes, inflated and checked. */
 int zip_records_copy(void *to, const struct zip_record *r, struct err *err);
-/* Also of a zeroed struct. */
+/* Accepts a zeroed struct. */
 void zip_records_free(struct zip_records *z);
 const struct zip_record *zip_records_find(const struct zip_records *z, const char *name, size_t n); /* or NULL */
 /* ERR_DATA: the bytes have another checksum than the directory says. */

@@ -31,7 +31,7 @@ struct train_spec;
 
 enum encode_stage { ENCODE_KEYS, ENCODE_PICTURES, ENCODE_CAPTIONS };
 
-/* Of this rank's share of a stage; saved: in whole files, of all stages. */
+/* This rank's progress in a stage; saved: entries in whole files, of all stages. */
 struct encode_progress {
     enum encode_stage stage;
     int64_t           done, total, saved;
@@ -42,8 +42,8 @@ typedef bool (*encode_tick_fn)(void *arg, const struct encode_progress *p);
 
 /* Reads names, sizes and captions, and the kinds of the encoders. */
 int encode_open(struct encode **out, const struct train_spec *s, struct err *err);
-void encode_close(struct encode *e); /* also of NULL */
-/* The same for a plan only, also where encoders on a hub are not there yet (encoder_pair.h). */
+void encode_close(struct encode *e); /* accepts NULL */
+/* The same for a plan only, even if encoders on a hub are not downloaded yet (encoder_pair.h). */
 int encode_open_plan(struct encode **out, const struct train_spec *s, struct err *err);
 
 const char *encode_cache(const struct encode *e); /* CACHE */
@@ -56,20 +56,20 @@ int encode_identify(struct encode *e, bool look, encode_tick_fn tick, void *arg,
 typedef int (*encode_broadcast_fn)(void *arg, void *data, size_t bytes);
 int encode_share(struct encode *e, bool first, encode_broadcast_fn broadcast, void *arg, struct err *err);
 
-/* The number of entries that the data set and the spec's prompts (train.validate) need, of those that the cache lacks,
- * and the bytes of the present shards. */
+/* How many entries the data set and the spec's prompts (train.validate) need, how many of those the cache lacks, and
+ * the bytes of the present shards. */
 struct encode_need {
     int64_t pictures, captions, no_pictures, no_captions;
     int64_t latent_bytes, text_bytes;
 };
 
-/* `remove`: shards that are damaged are removed, and temporary files of the dead; the damaged ones are reported to
- * `bad` (or NULL). Digests are compared in a cache of up to 4 GiB; in a larger one when an entry is read. */
+/* `remove`: damaged shards and temporary files of dead processes are removed. Damaged shards are reported to `bad` (or
+ * NULL). Digests are compared in a cache of up to 4 GiB; in a larger one when an entry is read. */
 typedef void (*encode_bad_fn)(void *arg, const char *path, const char *why);
 int encode_survey(struct encode *e, bool remove, encode_bad_fn bad, void *arg, struct encode_need *need,
                   struct err *err);
 
-/* Part `part` of `parts` of what is missing: first pictures, then, with the autoencoder gone from memory, captions. */
+/* Encodes part `part` of `parts` of what is missing: first pictures, then captions, with the autoencoder released. */
 int encode_fill(struct encode *e, int part, int parts, encode_tick_fn tick, void *arg, struct err *err);
 
 /* The data set. Without entries (a plan) it has shapes only. The rest of `e` is freed. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* encode_internal.h - inside of the encoding of a data set, shared by encode*.c only */
+/* encode_internal.h - internals of the encoding of a data set, shared by encode*.c only */
 #ifndef ENGINE_ENCODE_ENCODE_INTERNAL_H
 #define ENGINE_ENCODE_ENCODE_INTERNAL_H
 

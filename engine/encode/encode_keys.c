@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* encode_keys.c - what a data set's entries are called; see encode.h */
+/* encode_keys.c - the keys of a data set's entries; see encode.h */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>

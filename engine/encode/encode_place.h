@@ -16,8 +16,8 @@ enum { ENCODE_PLACE = 1100 };
 
 void encode_place_name(char out[ENCODE_PLACE], const struct train_spec *s);
 
-/* ERR_USAGE, a sentence that begins with the key: `cache` cannot be made. It is tried with a directory of another name,
- * which is removed at once. `fill`: a cache that exists must take more files. */
+/* Checks that `cache` can be made, by making a directory of another name, which is removed at once. `fill`: an existing
+ * cache must take more files. ERR_USAGE: it cannot; the sentence begins with the key. */
 int encode_place_check(const char *cache, bool fill, struct err *err);
 
 #endif

@@ -15,17 +15,17 @@
 struct encode_plan {
     struct encode_need need;
     char    cache[1100];
-    char    absent[504];                    /* of the encoders, whose sizes are assumed then; "": they are there */
+    char    absent[504];                    /* missing encoders, whose sizes are then assumed; "": none */
     int     factor, channels, rows, width;  /* pixels per latent; of latents and text */
-    int64_t latent_bytes, text_bytes;       /* of the whole cache; captions by a sample of them */
+    int64_t latent_bytes, text_bytes;       /* of the whole cache; for captions estimated from a sample */
     double  picture_flops, caption_flops;   /* of an average one */
     double  picture_rate, caption_rate;     /* operations per second of a rank */
-    bool    measured;                       /* when this cache was filled before; else that of a matrix product */
+    bool    measured;                       /* the rates are from an earlier fill; else a matrix product's */
     double  seconds;                        /* of one rank, for what is missing */
     int64_t vae_memory, text_memory;        /* while pictures are encoded; while captions are */
     int64_t text_mapped;                    /* of text_memory: weights that stay in their file */
     int64_t free_memory;                    /* of this machine, or of its GPU */
-    bool    device;                         /* a GPU encodes, and its memory is meant */
+    bool    device;                         /* a GPU encodes, and free_memory is its memory */
     int     ranks;
 };
 

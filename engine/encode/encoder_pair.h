@@ -26,19 +26,19 @@ struct encoder_pair {
     int64_t text_bytes, vae_bytes;  /* of weights: mapped, and in memory */
     double  token_flops;
     char    vae_digest[DIGEST_TEXT], text_digest[DIGEST_TEXT];
-    char    absent[504];            /* what is not in the cache of a hub yet, and how to get it; "": all is there */
+    char    absent[504];            /* what is not in the hub's cache yet, and how to get it; "": nothing */
 };
 
-/* Reads names and sizes, not weights. A sentence that begins with the key; ERR_NOT_FOUND: only where a model of a hub
- * is not in the cache. */
+/* Reads names and sizes, not weights. The error begins with the key; ERR_NOT_FOUND only if a hub's model is not in the
+ * cache. */
 int encoder_pair_find(struct encoder_pair *out, const struct train_spec *s, struct err *err);
-void encoder_pair_free(struct encoder_pair *e); /* also of zeros */
+void encoder_pair_free(struct encoder_pair *e); /* accepts zeros */
 /* For a plan: if an encoder on a hub is not there yet, the sizes of the published ones (DC-AE f32c32 and Gemma-2 2B, or
  * SDXL's and Gemma 2B) are assumed, and `absent` is set. */
 int encoder_pair_find_or_assume(struct encoder_pair *out, const struct train_spec *s, struct err *err);
 
 /* Fills both digests, which takes as long as reading all weights; digests of unchanged files are taken from the
- * directory `memo`, and new ones are stored there. `look`: what is not there stays "". */
+ * directory `memo`, and new ones are stored there. `look`: a missing one stays "". */
 int encoder_pair_digest(struct encoder_pair *e, const char *memo, bool look, struct err *err);
 
 /* `prefix`: computes the instruction as well, for encoding. */
