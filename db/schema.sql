@@ -6,8 +6,8 @@
 -- follows from its events, kept so that a list need not read them.
 
 -- productive_ms and busy_ms are of all ranks; busy: neither queued nor paused.
--- Of a sweep or array: members, their number; of a member: the sweep, its index there, and its values as JSON. A member
--- has a row once it starts, and an index is never started twice.
+-- members: a sweep's or array's number of members. sweep, sweep_index, point: a member's sweep, index and values as
+-- JSON. A member has a row once it starts, and an index is never started twice.
 CREATE TABLE jobs (
     id            INTEGER PRIMARY KEY AUTOINCREMENT,
     name          TEXT    NOT NULL,
@@ -42,7 +42,7 @@ CREATE INDEX jobs_by_name ON jobs(name, id);
 CREATE INDEX jobs_ended ON jobs(ended_ms) WHERE state = 'done';
 CREATE UNIQUE INDEX jobs_of_sweep ON jobs(sweep, sweep_index) WHERE sweep IS NOT NULL;
 
--- What was submitted: the user's words, and the canonical form of them.
+-- What was submitted: the user's text and its canonical form.
 CREATE TABLE specs (
     job       INTEGER PRIMARY KEY REFERENCES jobs(id),
     yaml      TEXT NOT NULL,
@@ -67,7 +67,7 @@ CREATE TABLE submit_keys (
 ) WITHOUT ROWID;
 CREATE INDEX submit_keys_by_job ON submit_keys(job);
 
--- Append-only.  What an agent tells is taken once: its five-part key is unique.
+-- Append-only.  What an agent sends is stored once: its five-part key is unique.
 CREATE TABLE events (
     job         INTEGER NOT NULL REFERENCES jobs(id),
     seq         INTEGER NOT NULL,
@@ -154,8 +154,8 @@ CREATE TABLE goodput (
                                      restart + queued + paused = rank_ms)
 ) WITHOUT ROWID;
 
--- Machines, and their health: failures since one last answered, and the latest of them; vanished: it stopped answering;
--- drained: why it gets no new attempt, NULL where it does.
+-- Machines and their health. failures: since it last answered; failed_ms: the latest; vanished: it stopped answering;
+-- drained: why it gets no new attempt, NULL if it does.
 CREATE TABLE nodes (
     name         TEXT PRIMARY KEY,
     boot_id      TEXT    NOT NULL,
@@ -169,8 +169,8 @@ CREATE TABLE nodes (
     drained      TEXT
 ) WITHOUT ROWID;
 
--- One row stays where all rows of a job went. bytes: of its files; checkpoints: where they are or were, '' where there
--- are none; pending: its files may not all be gone yet.
+-- One row stays in place of a removed job's rows. bytes: of its files; checkpoints: where they are or were, '' if there
+-- are none; pending: some of its files may still exist.
 CREATE TABLE removed (
     job              INTEGER PRIMARY KEY,
     name             TEXT    NOT NULL,
@@ -183,7 +183,7 @@ CREATE TABLE removed (
 );
 CREATE INDEX removed_pending ON removed(job) WHERE pending;
 
--- Copies of the code of removed jobs on hosts of launch: ssh, until the host has removed them.
+-- Copies of removed jobs' code on hosts of launch: ssh, until the host has removed them.
 CREATE TABLE host_copies (
     job     INTEGER NOT NULL,
     host    TEXT    NOT NULL,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs of jobctl from Python: one file, standard library only, Python 3.9 and later.
+"""Use jobctl from Python: one file, standard library only, Python 3.9 and later.
 
-`pip install` of the wheel brings it and the programs.  Else copy it beside your script, or add the directory of the
+`pip install` of the wheel installs it and the programs. Or copy it beside your script, or add the directory of the
 installed one (share/jobctl/templates) to PYTHONPATH.
 
     import jobctl
@@ -16,12 +16,12 @@ installed one (share/jobctl/templates) to PYTHONPATH.
         print(c.why("last"))
 
 A JOB is an id, a name (the newest job of that name), "last", or a row as submit() and jobs() return it.  Rows, events
-and specs are the dictionaries of docs/API.md.  An error is an exception with the daemon's sentence.
+and specs are the dictionaries of docs/API.md.  An error is an exception with the daemon's message.
 
-A question (all but submit, cancel, retry, hold, release and checkpoint) whose connection breaks is asked again, also of
-a daemon that was restarted; events() and logs() go on at their position, so nothing is lost or doubled.  submit() is
-repeated too, with a key by which the daemon knows it: one call is one job.  Any other order is sent once.  A Client
-belongs to one thread.
+If the connection breaks, a query (any call but submit, cancel, retry, hold, release and checkpoint) is sent again, also
+to a restarted daemon; events() and logs() continue at their position, so nothing is lost or doubled. submit() is
+repeated too, with a key by which the daemon recognizes it: one call makes one job. Any other call is sent once. A
+Client belongs to one thread.
 """
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ _SSH = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "Se
 
 
 class Error(Exception):
-    """What the daemon answered instead.
+    """The daemon refused or failed; the base of all errors.
 
-    str(error) is its sentence; code is one of usage, not_found, conflict, too_large, bug, system; mistakes lists all
+    str(error) is the message; code is one of usage, not_found, conflict, too_large, bug, system; mistakes lists all
     mistakes of a wrong spec, each {text, file, line, column}.
     """
 
@@ -80,20 +80,20 @@ class NotFound(Error):
 
 
 class Conflict(Error):
-    """It is not possible in this state, such as to cancel a job that is done."""
+    """Not possible in this state, such as cancelling a job that is done."""
 
     code = "conflict"
 
 
 class Unavailable(Error):
-    """There is no daemon, the host is away, or the operating system refused."""
+    """There is no daemon, the host cannot be reached, or the operating system refused."""
 
 
 _KINDS = {"usage": Refused, "too_large": Refused, "not_found": NotFound, "conflict": Conflict, "system": Unavailable}
 
 
 class _Broken(Exception):
-    """The connection, not the request."""
+    """The connection failed, not the request."""
 
 
 class _Connection(http.client.HTTPConnection):
@@ -180,7 +180,7 @@ def _last_line(said: bytes) -> str:
 
 
 class _There:
-    """The daemon of another machine, through `jobctl -H HOST relay`, or through ssh where no jobctl is here."""
+    """The daemon of another machine, through `jobctl -H HOST relay`, or through ssh if this machine has no jobctl."""
 
     def __init__(self, host: str, program: str, ssh: Optional[Sequence[str]]) -> None:
         self.host = host
@@ -226,7 +226,7 @@ class _There:
         return bytes(line)
 
     def _ended(self) -> Exception:
-        """Why: a login that is refused is not tried again."""
+        """Why the connection ended: a refused login is not tried again."""
         if self.helper is None:
             return _Broken(f"the connection to {self.host} ended")
         assert self.stream is not None
@@ -287,8 +287,8 @@ class Client:
               this machine
     program   the path of jobctl here, to start a daemon or to reach the host; default: the one that pip installed with
               this module, else "jobctl" in PATH
-    ssh       the words of an ssh command to reach the host with, if not by jobctl: ["ssh", "-F", "my_config"]
-    patience  how many seconds a question whose connection broke is asked again; None: for ever. The first connection is
+    ssh       the words of an ssh command that reaches the host, to use instead of jobctl: ["ssh", "-F", "my_config"]
+    patience  for how many seconds a query is repeated if its connection broke; None: for ever. The first connection is
               tried once
     """
 
@@ -308,7 +308,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Ends the connection, not the daemon and no job. Another call connects again."""
+        """Closes the connection, not the daemon or a job. Another call connects again."""
         if self._http is not None:
             self._http.close()
         self._http = None
@@ -396,7 +396,8 @@ class Client:
 
     def jobs(self, *, all: bool = False, name: Optional[str] = None, ids: Optional[str] = None,
              limit: int = 100) -> List[Row]:
-        """Rows, newest first: of the jobs that are not done; with all=True the newest `limit`; of one name; ids="3-5,7"."""
+        """Rows, newest first: of jobs that are not done; with all=True of the newest `limit`; of one name; of
+        ids="3-5,7"."""
         return list(self._get("/v1/jobs", all=int(all or bool(name) or bool(ids)), name=name, ids=ids,
                               limit=limit)["jobs"])
 
@@ -405,7 +406,7 @@ class Client:
         return dict(self.show(job)["job"])
 
     def show(self, job: Job) -> Dict[str, Any]:
-        """All of one job: {job, spec, attempts, checkpoints, goodput, paths, ...}."""
+        """Everything about one job: {job, spec, attempts, checkpoints, goodput, paths, ...}."""
         return self._get(self._path(job))
 
     def why(self, job: Job) -> str:
@@ -439,7 +440,7 @@ class Client:
     def events(self, job: Job, *, after: int = 0, follow: bool = False) -> Iterator[Event]:
         """Its events in order, from the first with seq > after; with follow=True new ones as they come, until it is done.
 
-        To go on later, or in another process, pass the seq of the last one."""
+        To continue later, or in another process, pass the last one's seq as `after`."""
         path = self._path(self.job(job), "/events")
         while True:
             answer = self._get(path, after=after, limit=1000, wait_s=20 if follow else 0)
@@ -474,7 +475,7 @@ class Client:
             yield rest
 
     def _output(self, row: Row, rank: int, attempt: int, offset: int, follow: bool) -> Optional[Dict[str, Any]]:
-        """None: there is none yet; then the job is waited for a moment."""
+        """None if there is none yet; with follow=True, after a short wait."""
         try:
             return self._get(self._path(row, "/logs"), rank=rank, attempt=attempt, offset=offset, limit=_PIECE,
                              wait_s=5 if follow else 0)
@@ -500,8 +501,8 @@ class Client:
         dry_run      only check it, and return its canonical spec
         cwd          where relative paths of the spec begin; default: the current directory, or the home directory of a
                      login of the host
-        secrets      values for the names in `secrets:`; default: environment variables of here, else of the host
-        environment  that of the job; default: the one of this process, or of a login of the host
+        secrets      values for the names in `secrets:`; default: this process's environment, else the host's
+        environment  the job's environment; default: this process's, or that of a login on the host
         key          1 to 64 letters, digits, ".", "_" and "-": submits with the same key and spec are one job, also by
                      another process; default: a new one for each call
         """
@@ -543,7 +544,7 @@ class Client:
         return dict(self._post(self._path(job, "/cancel"), {"reason": reason, "now": now or None})["job"])
 
     def retry(self, job: Job, *, secrets: Optional[Mapping[str, str]] = None) -> Row:
-        """A new job that goes on where this one, which is done, ended."""
+        """A new job that continues where this one, which must be done, ended."""
         names = self.show(job)["spec"].get("secrets") or []
         environment = self._far.environment()
         return dict(self._post(self._path(job, "/retry"), {

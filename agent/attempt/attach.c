@@ -190,7 +190,7 @@ static void bury(const char *run_dir, const char *nonce)
 }
 
 /* Ends an attempt of this job that the controller has given up; its agent is identified by its
- * identity file. That of another job, whose id a restored store has given again, is left alone. */
+ * identity file. An agent of another job that has the same id, given again by a restored store, is left alone. */
 static void dismiss(const struct attach *a, const char *run_dir)
 {
     struct identity who;
@@ -408,7 +408,7 @@ static int serve(struct attach *a, int in, struct err *err)
     }
 }
 
-/* The job was removed: its copy of its code (agent/code/code_receive.h), with what it wrote there. */
+/* The job was removed: removes its copy of the code (agent/code/code_receive.h), with what it wrote there. */
 static int forget(struct attach *a, struct err *err)
 {
     char path[PATH_MAX + 16];

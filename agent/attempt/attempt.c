@@ -51,7 +51,7 @@ static void keep_stacks(const struct attempt *a, const struct agent_exit *e)
     const char *lines = e->last_lines ? e->last_lines : "";
     const char *stacks = strstr(lines, "Fatal Python error: Aborted");
     if (!stacks && strstr(lines, "(most recent call first)"))
-        stacks = lines; /* of many threads: the first ones are cut off */
+        stacks = lines; /* with many threads the first ones are cut off */
     snprintf(who, sizeof(who), "rank %d, stacks of Python", e->rank);
     if (stacks && e->generation > 0 && e->generation == a->incident_generation)
         incident_append(a->o.run_dir, e->generation, who, stacks);
@@ -110,7 +110,7 @@ static void become_follower(struct attempt *a)
 static void on_launch(struct attempt *a, const json_t *body)
 {
     struct err err = {0};
-    if (a->launch) { /* repeated after a reconnect */
+    if (a->launch) { /* sent again after a reconnect */
         attempt_show_listener(a);
         return;
     }
@@ -129,7 +129,7 @@ static void on_launch(struct attempt *a, const json_t *body)
     }
 }
 
-/* The controller sends it again while somebody looks. */
+/* The controller sends it again while a user is watching. */
 static void on_watch_gpus(struct attempt *a, int64_t ms)
 {
     if (ms <= 0 || a->leaving || !json_array_size(json_object_get(a->facts, "gpus")))
@@ -195,7 +195,7 @@ static void on_acked(void *arg, int64_t seq)
         attempt_leave(a);
 }
 
-/* The agent was signalled: its ranks stop with it, and the controller is told the reason. */
+/* The agent was signalled: its ranks stop with it, and the controller gets the reason. */
 static void on_end_signal(uv_signal_t *handle, int signo)
 {
     struct agent_input in = {.kind = INPUT_STOP};
@@ -211,8 +211,8 @@ static void on_end_signal(uv_signal_t *handle, int signo)
 
 /* --- heartbeats and leaving -------------------------------------------------------------- */
 
-/* Two agents must never write one folder: an agent whose directory was removed, renamed or replaced stops its
- * ranks, and says where the directory is (agent.log goes with it; syslog where it was removed). */
+/* Two agents must never write to one directory: an agent whose directory was removed, renamed or replaced stops its
+ * ranks, and reports where the directory is (in agent.log, which moves with it; in syslog if it was removed). */
 static void check_dir(struct attempt *a)
 {
     char where[PATH_MAX + 64], text[2 * PATH_MAX], now[PATH_MAX];
@@ -232,7 +232,7 @@ static void check_dir(struct attempt *a)
         attempt_feed(a, &in);
 }
 
-/* By path, so only while that leads to its own directory. */
+/* By path, so only while the path leads to this agent's directory. */
 static bool is_fenced(const struct attempt *a)
 {
     return dir_identity_here(&a->dir, a->o.run_dir) && run_dir_fenced(a->o.run_dir);
@@ -261,7 +261,7 @@ static void look_around(struct attempt *a)
     attempt_feed(a, &in);
 }
 
-/* The wall clock of this machine was set, or it was suspended: told once. The controller tells it of
+/* Reports once that the wall clock of this machine was set, or that it was suspended. The controller reports this for
  * its own machine. */
 static void check_clock(struct attempt *a)
 {
@@ -278,7 +278,7 @@ static void check_clock(struct attempt *a)
     attempt_tell(a);
 }
 
-/* What an end that takes long waits for. */
+/* What a slow end of the attempt waits for. */
 static void tell_slow_end(struct attempt *a)
 {
     char text[600];

@@ -32,7 +32,7 @@
 enum {
     LAST_COPY_MS = 10 * 60 * 1000, /* to the mirror, at the end */
     NO_COPY_MS = 2000,             /* after a stop that does not wait: to release the mirror's lease */
-    RELEASE_MS = 5000              /* of the lease of checkpoint.dir; then its file system hangs */
+    RELEASE_MS = 5000              /* to release checkpoint.dir's lease; if it takes longer, the file system hangs */
 };
 
 double attempt_jitter(void)
@@ -240,7 +240,7 @@ static void report(struct attempt *a, const struct agent_effect *e)
     leader_inspect(a->leader, e->generation, e->rank, json_string_value(json_object_get(body, "path")));
 }
 
-/* Those of this node are in the report already. */
+/* The stacks of this node are in the report already. */
 void attempt_on_stacks(void *arg, int node, const char *text)
 {
     struct attempt *a = arg;
@@ -373,7 +373,7 @@ static void feed_swept(struct attempt *a, bool clean, const char *left)
     attempt_feed(a, &in);
 }
 
-/* No process of the attempt is left: the lease goes back before anybody hears that the attempt is over. */
+/* No process of the attempt is left: the lease is released before the end of the attempt is reported. */
 void attempt_on_swept(void *arg, bool clean, const char *left)
 {
     struct attempt *a = arg;

@@ -18,7 +18,7 @@
 
 extern char **environ;
 
-/* Those that the spec names: they win over all other variables. */
+/* The secrets that the spec names: they override all other variables. */
 static int give_secrets(struct attempt *a, const json_t *values, struct err *err)
 {
     json_t *named = json_object(), *name;
@@ -54,7 +54,7 @@ static int read_secrets(struct attempt *a, struct buf *entries, const char *dir,
     return rc;
 }
 
-/* A launch that names no such file: its ranks get the agent's environment. */
+/* If the launch names no such file, the ranks get the agent's environment. */
 static int read_entries(struct attempt *a, struct buf *entries, const char *dir, struct err *err)
 {
     struct err why = {0};

@@ -335,7 +335,8 @@ static bool is_own(const struct attempt *a, const char *dir)
     return dir[0] != '/' || (n > 0 && strncmp(dir, a->o.run_dir, n) == 0 && dir[n] == '/');
 }
 
-/* As what a refusal ends; CAUSE_NONE: the job runs without a lease, as where it may only read. */
+/* The cause with which a refusal ends the attempt; CAUSE_NONE: the job runs without a lease, as in a read-only
+ * directory. */
 static enum cause refusal_cause(const struct err *err)
 {
     if (err->code == ERR_CONFLICT)
@@ -441,7 +442,7 @@ void attempt_watch_deadline(struct attempt *a)
 
 /* --- LAUNCH -------------------------------------------------------------------------------- */
 
-/* From now on the identity file and HELLO say whose attempt this is, if they did not before. */
+/* From now on the identity file and HELLO name the job of this attempt, if they did not before. */
 static void note_origin(struct attempt *a)
 {
     struct err err = {0};

@@ -29,7 +29,7 @@ enum { TELL_MS = 10 * 1000 };
 struct attempt_leases {
     struct attempt      *attempt;
     struct machine_order order;
-    int64_t              began_ms, told_ms;     /* told: 0: nothing yet */
+    int64_t              began_ms, told_ms;     /* told_ms 0: nothing yet */
     char                 told[500];
     bool                 done;
 };
@@ -77,7 +77,7 @@ void attempt_on_lease(void *arg, int round, int nodes)
     if (a->machine)
         machine_wait_look(a->machine);
     else
-        follower_tell_lease(a->follower, round, true, NULL, NULL); /* it needs none, or cannot run, as the plan says */
+        follower_tell_lease(a->follower, round, true, NULL, NULL); /* none needed, or the plan will refuse to run */
 }
 
 /* ---- all nodes ---- */

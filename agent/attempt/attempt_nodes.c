@@ -329,7 +329,7 @@ void attempt_on_lost(void *arg, const struct agent_lost *l)
     }
 }
 
-/* As for this machine: saves a checkpoint, then the attempt ends. */
+/* Like the end of this machine: saves a checkpoint, then the attempt ends. */
 void attempt_on_notice(void *arg, int node, const char *reason, int64_t grace_ms)
 {
     struct attempt *a = arg;

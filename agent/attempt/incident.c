@@ -190,7 +190,7 @@ static void put_node(struct buf *t, const struct incident *i)
 
 /* --- report file ------------------------------------------------------------------------- */
 
-/* One sentence; of many ranks only the first few. `reason` names the blamed rank. */
+/* One sentence; if there are many ranks, only the first few. `reason` names the blamed rank. */
 static void put_summary(struct buf *t, const struct incident *i, struct flight_page *page)
 {
     const int np = leader_ranks(i->leader);

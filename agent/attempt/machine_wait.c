@@ -20,11 +20,11 @@
 #include "engine/base/json_text.h"
 
 enum {
-    LOOK_MS = 5000,    /* also what programs outside of jobctl do */
+    LOOK_MS = 5000,    /* also for what programs outside jobctl do */
     SOON_MS = 5,       /* another one is looking */
-    SETTLE_MS = 10,    /* several changes are one look */
+    SETTLE_MS = 10,    /* several changes lead to one look */
     TELL_MS = 10 * 1000,
-    STUCK_MS = 3000,   /* the lock `turn` is held for so long: said */
+    STUCK_MS = 3000,   /* after which a held lock `turn` is reported */
     PROBE_MS = 20 * 1000
 };
 
@@ -38,10 +38,10 @@ struct machine_wait {
     uv_timer_t again;
     uv_poll_t watch;
     int watch_fd;                 /* -1: none */
-    bool own;                     /* a directory of this user's jobs alone: GPUs only, and nobody else is waited for */
+    bool own;                     /* a directory for this user's jobs only: GPUs only; waits for nobody else */
     bool gone;
     char told[MACHINE_TEXT];
-    int64_t began_ms, told_ms, busy_ms; /* told, busy: 0: not */
+    int64_t began_ms, told_ms, busy_ms; /* told_ms and busy_ms are 0 if never */
     int open;                     /* handles to close before it is freed */
 };
 
@@ -105,7 +105,8 @@ static void see_cpus(struct machine_ask *ask)
             machine_set_add(&ask->cpus, MACHINE_GPUS + i);
 }
 
-/* As the controller counts slots (controller/job/job.c); but training on some of the GPUs takes only their share. */
+/* Counts slots as the controller does (controller/job/job.c), but training on some of the GPUs takes only their
+ * share. */
 static int slots(const struct machine_ask *ask, const json_t *spec, const json_t *plan)
 {
     const int all = machine_set_cpus(&ask->cpus);
@@ -119,8 +120,8 @@ static int slots(const struct machine_ask *ask, const json_t *spec, const json_t
     return n > all ? all : n < 1 && trains ? 1 : (int)n;
 }
 
-/* The facts as they would be if these GPUs were free, and the others held. With a lease: held by whom; what nobody has
- * is marked if `spare`. */
+/* The facts as they would be if these GPUs were free, and the others held. With a lease: who holds them; if `spare`,
+ * those that nobody holds are marked. */
 static json_t *facts_with(const json_t *now, const struct machine_ask *ask, const struct machine_set *mine,
                           const struct machine_lease *lease, bool spare)
 {
@@ -163,20 +164,20 @@ static json_t *plan_for(const struct machine_wait *m, const struct machine_set *
     size_t i;
     json_array_foreach (json_object_get(facts, "gpus"), i, gpu)
         if (!m->own)
-            json_object_del(gpu, "processes"); /* those are waited for */
+            json_object_del(gpu, "processes"); /* the job waits for their end */
     if (plan_make(&plan, facts, spec_of(m), NULL) < 0)
         plan = NULL;
     json_decref(facts);
     return plan;
 }
 
-/* Does the job name its GPUs? Then no others would do. */
+/* True if the job names its GPUs: then it can use no others. */
 static bool names_gpus(const json_t *spec)
 {
     return json_is_string(json_object_get(json_object_get(spec, "env"), "CUDA_VISIBLE_DEVICES"));
 }
 
-/* False: the job cannot run even with the whole machine, as the plan will say; or it needs no lease. */
+/* False: the job needs no lease, or cannot run even with the whole machine, which the plan will report. */
 static bool ask_for(struct machine_wait *m)
 {
     const json_t *spec = spec_of(m), *resources = json_object_get(spec, "resources");
@@ -208,7 +209,7 @@ static bool ask_for(struct machine_wait *m)
     return true;
 }
 
-/* The GPUs that the plan would take of those that are left. */
+/* Which of the remaining GPUs the plan would take. */
 static bool choose(void *arg, const struct machine_set *left, struct machine_set *take)
 {
     const struct machine_wait *m = arg;
@@ -247,7 +248,7 @@ static void on_closed(uv_handle_t *handle)
     free(m);
 }
 
-/* It looks no more; the lease stays. */
+/* Stops looking; the lease stays. */
 static void stop_looking(struct machine_wait *m)
 {
     uv_timer_stop(&m->again);
@@ -339,7 +340,7 @@ static void on_probe(void *arg, const struct subprocess_end *e)
     machine_wait_look(m);
 }
 
-/* Facts are as old as the wait: before a look, what uses the GPUs now. */
+/* The facts are as old as the wait: before each look, updates which programs use the GPUs. */
 static void on_again(uv_timer_t *timer)
 {
     struct machine_wait *m = timer->data;
@@ -377,7 +378,7 @@ static void start_looking(struct machine_wait *m, const char *dir)
     }
 }
 
-/* Slurm gives each job what is its own. */
+/* Slurm gives each job exclusive devices. */
 static bool may_lease(const struct machine_wait_job *job)
 {
     return job->bundle->hold >= 0 && !getenv("SLURM_JOB_ID");

@@ -28,7 +28,7 @@ struct monitor {
     struct watch              *watch;
     struct partial *partial; /* per rank; NULL without watch rules */
     struct output_progress     progress;
-    bool                       reads_progress; /* of a `run:` job that tells none itself */
+    bool                       reads_progress; /* of a `run:` job that reports none itself */
     uv_timer_t                 timer;
     int                        np, generation;
     struct hang_detector_rank *look;

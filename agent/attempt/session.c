@@ -108,7 +108,7 @@ static int send_hello(struct remote_link *l, struct err *err)
                      err);
 }
 
-/* Behind the others of this write. Takes the event. */
+/* Appends the event to those of this write, and takes it. */
 static int pack_event(struct buf *out, const struct session *s, json_t *event, struct err *err)
 {
     const struct wire_id id = wire_id(s);
@@ -242,7 +242,7 @@ static bool on_message(void *arg, const struct wire_row *row, const json_t *body
         take_ack(s, json_integer_value(json_object_get(body, "acked")));
         channel_open(&s->channel, s->channel.acked);
     }
-    if (row->number == WIRE_STOP && !s->channel.open) /* it must not have to be launched first */
+    if (row->number == WIRE_STOP && !s->channel.open) /* a stop must work without a launch before it */
         channel_open(&s->channel, s->channel.acked);
     s->hooks.message(s->hooks.arg, row->number, body);
     pump_later(s);

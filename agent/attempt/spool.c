@@ -15,7 +15,7 @@
 
 enum { HEADER = 4096, RECORD_MAX = 512 * 1024 };
 #define MAGIC   UINT64_C(0x316C6F6F7073436A) /* "jCspool1" */
-#define SEQ_MAX ((uint64_t)INT64_MAX / 2)    /* larger means corrupt: nobody counts that far */
+#define SEQ_MAX ((uint64_t)INT64_MAX / 2)    /* larger means corrupt: no agent counts that far */
 
 struct header {
     uint64_t magic;
@@ -239,7 +239,7 @@ static int64_t seq_of(const json_t *event)
     return json_integer_value(json_object_get(event, "seq"));
 }
 
-/* Writes an event behind the others. */
+/* Writes an event after the others. */
 static int put(struct spool *s, const json_t *event, struct err *err)
 {
     const uint64_t seq = (uint64_t)seq_of(event);
@@ -341,7 +341,7 @@ int64_t spool_last(const struct spool *s)
     return s->last;
 }
 
-/* The next event after `seq`, from *at on, which moves behind it: 1; 0: no more; -1: it is not JSON.
+/* The next event after `seq`, from *at on, which moves past it: 1; 0: no more; -1: it is not JSON.
  * *after: seq of the record before *at. */
 static int next_event(int fd, off_t *at, int64_t *after, int64_t seq, json_t **event)
 {

@@ -40,7 +40,7 @@ static void finish_attempt(struct agent_core *c, const struct agent_input *in, s
 
 /* --- starting ---------------------------------------------------------------------------*/
 
-/* It cannot run here. A directory that another job has is waited for, which is not a failure (retry.h). */
+/* The job cannot run here. It waits for a directory that another job has, which is not a failure (retry.h). */
 static void refuse(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
     const char *text = in->launch.refusal ? in->launch.refusal : "no memory for the ranks";
@@ -235,7 +235,7 @@ static void on_spawn_failed(struct agent_core *c, const struct agent_input *in, 
 
 /* What runs before the ranks. */
 struct before {
-    const char *done, *is, *kind; /* its event, its words, its fingerprint */
+    const char *done, *is, *kind; /* its event, its name in messages, its fingerprint */
 };
 
 static struct before take_before(struct agent_core *c)
@@ -257,7 +257,7 @@ static void went_well(struct agent_core *c, const struct before *is, const struc
     agent_core_start(c, in, out);
 }
 
-/* jobctl-fetch ends with its reason, which has the command that helps at its end. */
+/* The last line of jobctl-fetch is its reason, which ends with the command that helps. */
 static void say_reason(const struct agent_core *c, const struct agent_exit *e, struct verdict *v)
 {
     char last[CAUSE_TEXT - 100];

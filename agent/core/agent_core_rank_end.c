@@ -15,7 +15,7 @@
 
 enum {
     REPORT_MS = 2500,    /* for a report of a hang, which may use a debugger */
-    HANG_GRACE_MS = 1500 /* after that; a hung rank never reaches a step boundary */
+    HANG_GRACE_MS = 1500 /* after the report; a hung rank never reaches a step boundary */
 };
 
 /* Did it end because jobctl stopped it?  A signal that jobctl did not send is its own failure. */
@@ -110,7 +110,7 @@ void agent_core_hang(struct agent_core *c, const struct agent_input *in, struct 
     agent_core_ask_report(c, true, out);
 }
 
-/* A command is ended so that it shows its stacks: escalate() in agent_core.c asks once more. */
+/* Ends a command so that it prints its stacks: escalate() in agent_core.c sends SIGABRT once more. */
 void agent_core_stop_hanging(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
 {
     if (agent_core_wants_stacks(c)) {

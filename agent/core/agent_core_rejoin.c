@@ -58,7 +58,7 @@ void agent_core_end_others(struct agent_core *c, int64_t now_ms, struct agent_ef
     }
 }
 
-/* No rank died, and still they lost each other. */
+/* No rank died, but they lost each other. */
 static void blame_the_way(struct agent_core *c, int rank, int64_t now_ms)
 {
     struct verdict v = {.cause = CAUSE_NCCL_ERROR, .retry_helps = true};

@@ -19,7 +19,7 @@ bool agent_core_has_fallback(const struct agent_core *c)
            nccl_fallback_left(&c->fallback);
 }
 
-/* Said where a GPU may be suspected and is not excluded. */
+/* Added to the message if a GPU may be suspected but is not excluded. */
 static const char *kept_gpu(const struct agent_core *c)
 {
     return c->blame.verdict.cause == CAUSE_CUDA_ERROR && c->gpu_blame.gpus
@@ -96,9 +96,9 @@ void agent_core_decide(struct agent_core *c, const struct agent_input *in, struc
                gpu_blame_guilty(&c->gpu_blame)) {
         elsewhere(c, out);
     } else if (c->blame.verdict.cause == CAUSE_DISK_FULL && c->job.engine) {
-        agent_core_close(c, out, "failed", true, false, c->blame.verdict.text); /* it has waited with its GPUs */
+        agent_core_close(c, out, "failed", true, false, c->blame.verdict.text); /* it waited, holding its GPUs */
     } else if (c->blame.verdict.cause == CAUSE_DIR_IN_USE) {
-        agent_core_close(c, out, "failed", true, false, c->blame.verdict.text); /* the directory is another's */
+        agent_core_close(c, out, "failed", true, false, c->blame.verdict.text); /* another job has the directory */
     } else if (c->restart_policy.early) {
         snprintf(text, sizeof(text), "%.270s; not retried: it failed after %.1f s without a sign of training; set "
                  "retry.max to retry it anyway", c->blame.verdict.text, (double)c->blame.exit.after_ms / 1000);

@@ -13,7 +13,7 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-/* One row per cause: name, whether the same run may succeed when tried again, and meaning. */
+/* One row per cause: name, whether the same run may succeed on a retry, and meaning. */
 static const struct {
     const char *name;
     bool retry_helps;
@@ -180,7 +180,7 @@ static bool apply_reason(struct verdict *out, const struct failure_reason *why, 
     return r != NULL;
 }
 
-/* "train.py:41: RuntimeError", where another try may well end the same. */
+/* "train.py:41: RuntimeError", if another try may well end in the same way. */
 static void note_place(struct verdict *out, const struct failure_reason *why)
 {
     if (out->cause == CAUSE_USER_EXIT && why->kind == FAILURE_EXCEPTION && why->place[0] && !why->passing)
@@ -257,7 +257,7 @@ static void classify_output(struct verdict *out, const struct evidence *e)
     }
     out->passing = why.passing;
     note_place(out, &why);
-    /* What a rank says that is being stopped is no reason, unless it is one. */
+    /* The output of a rank that is being stopped gives no reason, unless it shows a failure. */
     out->echo = out->echo || (e->stop_asked && (why.interrupted || why.kind == FAILURE_SILENT));
     const bool vague = why.kind != FAILURE_EXCEPTION && why.kind != FAILURE_CRASH;
     const bool other = out->line[0] && !strstr(why.text, out->line) && why.kind != FAILURE_LAUNCHER;
@@ -327,7 +327,7 @@ void cause_classify(struct verdict *out, const struct evidence *e, int rank)
     } else if (e->signalled) {
         classify_signal(out, e, e->signo);
     } else if (!e->engine && e->exit_code > 128 && e->exit_code < 128 + 32) {
-        classify_signal(out, e, e->exit_code - 128); /* a shell reports its child's signal so */
+        classify_signal(out, e, e->exit_code - 128); /* as a shell reports its child's signal */
     } else {
         classify_exit(out, e);
     }

@@ -57,7 +57,7 @@ static void move(int64_t *fresh, int64_t *again, struct goodput *s, enum bucket 
     goodput_put(s, to, ms);
 }
 
-/* Waits for a full disk lie before `last`, but for one that did not end, which lasts until the failure. */
+/* Waits for a full disk lie before `last`, except one that did not end, which lasts until the failure. */
 static void rank_waited(int64_t *fresh, int64_t *again, struct goodput *s, const struct spell *spell,
                         const struct spell_rank *rank, int64_t *tail, int64_t noticed)
 {
@@ -69,7 +69,7 @@ static void rank_waited(int64_t *fresh, int64_t *again, struct goodput *s, const
     move(fresh, again, s, BUCKET_CHECKPOINT, rank->checkpoint_ms - all);
 }
 
-/* Time with data before the rank said that it begins: data is encoded then. None of a rank that says nothing. */
+/* Time with data before the rank reported its start: data is encoded then. 0 for a rank that reports nothing. */
 static int64_t prepared(const struct spell *spell, const struct spell_rank *rank, int64_t init, int64_t noticed)
 {
     const int64_t until = spell->started >= 0 ? spell->started : spell->failed >= 0 ? noticed : init;

@@ -18,8 +18,8 @@ enum { DOUBLINGS = 10, WORDS = 32, WINDOW_LEAST_MS = 1000, WINDOW_MOST_MS = 10 *
 static const struct {
     int  engine_s, command_s;
     bool of_step;     /* hang.step applies */
-    bool files;       /* MiB of file I/O are progress */
-    bool engine_life; /* signs of life are progress of the engine too */
+    bool files;       /* MiB of file I/O count as progress */
+    bool engine_life; /* signs of life count as progress of the engine too */
 } phases[FLIGHT_PHASES] = {
     [PHASE_INIT] = {300, 300, false, true, false},
     [PHASE_DATA] = {20, 300, true, true, true},
@@ -52,7 +52,7 @@ int64_t hang_rules_floor_ms(const struct hang_rules *r, enum flight_phase phase)
     return floor_s ? 1000 * (int64_t)floor_s : -1;
 }
 
-/* The canonical spec of a file without first_step has the default: that is not a wish. */
+/* The canonical spec of a file without first_step has the default: that is not the user's choice. */
 bool hang_rules_is_set(const struct hang_rules *r, enum flight_phase phase, bool stepped)
 {
     if (!stepped)
@@ -77,7 +77,7 @@ int64_t hang_rules_doubled_ms(int64_t deadline_ms, int false_alarms)
     return deadline_ms > 0 ? deadline_ms << n : deadline_ms;
 }
 
-/* hang.step of a command stands for hang.silent too: its steps may not be visible. */
+/* For a command, hang.step is also hang.silent: its steps may not be visible. */
 int64_t hang_rules_silent_ms(const struct hang_rules *r, int64_t watched_ms, int64_t longest_ms, int false_alarms)
 {
     if (r->silent_ms > 0)

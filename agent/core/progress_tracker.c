@@ -59,7 +59,7 @@ void progress_tracker_started(struct progress_tracker *p, const json_t *line, in
     p->last_step_ms = p->started_ms = now_ms;
 }
 
-/* The time of a step: as the line says, else as measured, smoothed over some ten lines. */
+/* The time of a step: as given by the line, else as measured, smoothed over some ten lines. */
 static void measure(struct progress_tracker *p, const json_t *line, int64_t step, int64_t now_ms)
 {
     const double told = field_number(line, "step_ms");
@@ -71,7 +71,7 @@ static void measure(struct progress_tracker *p, const json_t *line, int64_t step
     }
 }
 
-/* Of the engine alone: null in the events of other programs would be of no use. */
+/* For the engine only: null in the events of other programs would be useless. */
 static void add_phases(json_t *event, const json_t *line)
 {
     static const char *const names[] = {"data_ms", "forward_ms", "backward_ms", "reduce_ms", "optimizer_ms"};
@@ -142,7 +142,7 @@ void progress_tracker_encoding(struct progress_tracker *p, const json_t *line)
         p->encoded = saved;
 }
 
-/* The line of the last step may be missing: it was dropped, or ranks died behind the last checkpoint. */
+/* The line of the last step may be missing: it was dropped, or ranks died after the last checkpoint. */
 void progress_tracker_done(struct progress_tracker *p, int generation, const json_t *line, int64_t now_ms)
 {
     const int64_t step = field_int(line, "step", p->step);

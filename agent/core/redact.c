@@ -22,7 +22,7 @@ struct redact {
     char **known;
 };
 
-/* Keys of event bodies that the program goes back to. */
+/* Keys of event bodies whose values the program reads back, so they stay as they are. */
 static const char *const references[] = {
     "path", "dir", "digest", "nonce", "boot_id", "node", "name", "version", "kind", "cause", "gpu",
     "result", "hostname", "address", "uuid", NULL,

@@ -48,12 +48,12 @@ static const struct key_row {
 };
 
 enum name_flag {
-    END = 1,       /* a word of its own: DB_PASS and dbPass, not compass */
+    END = 1,       /* a separate word: DB_PASS and dbPass, not compass */
     NUMBERS = 2,   /* a number after it stays: token: 512 */
     HEADER = 4,    /* the rest of the line, after the scheme */
 };
 
-/* Names end so, in any case, with - and _ left out, and digits after them. */
+/* Names of secrets end like this, in upper or lower case, with - and _ left out, perhaps with digits after them. */
 static const struct name_row {
     const char *end;
     int         flags;
@@ -72,10 +72,10 @@ static const struct name_row {
 static const char *const vocabulary[] = {"pad", "eos", "bos", "unk", "sep", "cls", "mask", "image",
                                          "special", "last", "first", "next", "per"};
 
-/* Values that say that there is none. */
+/* Values that mean that there is none. */
 static const char *const empties[] = {"null", "none", "nil", "true", "false", "undefined", "(null)"};
 
-/* Options that mean a secret to one command only, or words of one language. */
+/* Options that mean a secret only to one command, or words of one language. */
 static const struct flag_row {
     const char *command, *flag;
 } flags[] = {
@@ -294,7 +294,7 @@ static size_t scheme_len(const char *p)
     return 0;
 }
 
-/* A header without quotes of its own ends with the line, or with the quotes around it. */
+/* An unquoted header ends with the line, or with the quotes around it. */
 static struct redact_span header_value(const char *p)
 {
     struct redact_span v = {0, run_until(p, "\r\n\"'\\")};

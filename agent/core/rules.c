@@ -28,8 +28,8 @@ static const struct rule rules[] = {
      "TERM_PREEMPT",
      NULL},
 
-    /* --- kernel and GPU. A gpu_fault is a word of the hardware or its driver: it excludes the GPU at once. Of the Xids
-     *     those after which NVIDIA's catalog wants a reset, a reboot or a repair; 13, 31, 43, 45, 94 and 109 (a
+    /* --- kernel and GPU. A gpu_fault is a word of the hardware or its driver: it excludes the GPU at once. The Xids
+     *     are those after which NVIDIA's catalog requires a reset, a reboot or a repair; 13, 31, 43, 45, 94 and 109 (a
      *     context that does not yield) end a program, and the next one may use the GPU --- */
     {"kernel.xid", RULE_PROOF, CAUSE_GPU_FAULT,
      "NVRM: Xid \\(.*\\): (46|48|62|64|74|79|95|119|120|136|140|143|158),?",
@@ -279,7 +279,7 @@ static bool is_exception(const char *line, size_t len)
     return false;
 }
 
-/* That of an exception, else the last non-empty one; NULL: none. */
+/* The line of an exception, else the last non-empty line; NULL: none. */
 static const char *telling_line(const char *lines, size_t *len)
 {
     const char *best = NULL;

@@ -15,7 +15,7 @@
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 struct left {
-    const char *name; /* "X_*": every name that begins so */
+    const char *name; /* "X_*": every name that begins with X_ */
     const char *why;
 };
 
@@ -62,7 +62,7 @@ static const struct left always[] = {
     {"_",                    "of the shell: the last command"},
 };
 
-/* jobctl has set these for the ranks of the job that submits. */
+/* jobctl sets these for the ranks of the submitting job. */
 static const struct left of_job[] = {
     {"CUDA_VISIBLE_DEVICES", "planned for the job that submits this one"},
     {"CUDA_DEVICE_ORDER",    "planned for the job that submits this one"},
@@ -72,7 +72,7 @@ static const struct left of_job[] = {
     {"NCCL_DEBUG_FILE",      "planned for the job that submits this one"},
 };
 
-/* What a batch system, or a share of the machine, gives to a node. */
+/* What a batch system, or a lease of part of the machine, sets on a node. */
 static const char *const granted[] = {
     "SLURM_*", "SLURMD_*", "SRUN_*", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
     "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", "HOSTNAME", "KRB5CCNAME",

@@ -12,14 +12,14 @@
 #define WORK_S 0.01 /* of CPU time in one window; less is rounding */
 
 enum {
-    NORM_S = 3600,      /* the norm forgets what is older than about this */
-    SPIN_BUSY = 50,     /* percent: a GPU that does this much, ... */
-    SPIN_MEMORY = 1,    /* with its memory controller at most so busy, ... */
+    NORM_S = 3600,      /* the norm forgets rates older than about this */
+    SPIN_BUSY = 50,     /* percent: a GPU that is at least this busy, ... */
+    SPIN_MEMORY = 1,    /* with its memory controller at most this busy, ... */
     SPIN_LINK_KB = 1024 /* and its links below this rate, spins */
 };
 
-/* The least rate that is a sign of life while no norm is known, whether it must be a share of the norm, and its words.
- * Those of windows stand for the time since the last window. */
+/* For each sign of life: the least rate that counts while no norm is known, whether it must also be a share of the
+ * norm, and its words in messages. window: its rate is that of the time since the last window. */
 static const struct {
     double      least;
     bool        norm, window;
@@ -134,7 +134,7 @@ void activity_say(char *text, size_t size, const struct activity *a, const struc
     }
 }
 
-/* The power of two next to it: what is stored should not change with every sample. */
+/* The power of two next to it, so that the stored value does not change with every sample. */
 static double coarse(double v)
 {
     double c = 1;

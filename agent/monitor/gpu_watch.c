@@ -34,8 +34,8 @@ struct gpu_watch {
         char    line[160];
     } recent[EVENTS];
     int events; /* total so far */
-    struct gpu_use use[PLAN_GPUS_MOST]; /* by the ranks of the plan */
-    bool held[PLAN_GPUS_MOST];          /* the same: a program has computed there */
+    struct gpu_use use[PLAN_GPUS_MOST]; /* indexed by the ranks of the plan */
+    bool held[PLAN_GPUS_MOST];          /* likewise: a program has computed there */
 };
 
 /* --- reported events ------------------------------------------------------------------------- */
@@ -75,7 +75,7 @@ static bool is_fault(const char *line)
     return r && r->kind == RULE_PROOF && r->cause == CAUSE_GPU_FAULT;
 }
 
-/* What is said of a GPU is said of each rank on it. */
+/* Data about a GPU applies to each rank on it. */
 static void take_use(struct gpu_watch *w, const json_t *said)
 {
     const json_t *ranks = json_object_get(w->plan, "ranks");
@@ -99,7 +99,7 @@ bool gpu_watch_held(const struct gpu_watch *w, int rank)
     return false;
 }
 
-/* Of a driver that has stopped to answer nothing is known. */
+/* Nothing is known while the driver does not answer. */
 void gpu_watch_add_use(const struct gpu_watch *w, int rank, struct activity_sample *sample)
 {
     size_t i;

@@ -136,7 +136,7 @@ int64_t hang_detector_deadline_ms(const struct hang_detector *h, int rank, const
     return deadline;
 }
 
-/* How long a rank has not done what its deadline asks for. */
+/* How long a rank has not done what its deadline requires. */
 static int64_t still_ms(const struct hang_detector *h, int rank, const struct hang_detector_rank *r)
 {
     const struct seen *s = &h->seen[rank];
@@ -283,14 +283,14 @@ static int worst_rank(const struct hang_detector *h, const struct hang_detector_
     return culprit;
 }
 
-/* A sign of life in the newer half of its quiet time, or one that only a GPU without traffic
- * speaks against. */
+/* True if there was a sign of life in the newer half of its quiet time, or if later signs were discounted only because
+ * its GPU is busy without moving data. */
 static bool at_work(const struct seen *s, int64_t quiet_ms)
 {
     return 2 * s->idle_ms < quiet_ms || s->activity.spins;
 }
 
-/* Counts a false alarm; true: it was warned of already. */
+/* Counts a false alarm; true: there was a warning about it already. */
 static bool excuse(struct hang_detector *h, bool *warned, struct hang_detector_verdict *v)
 {
     const bool sure = v->quiet_ms >= HANG_SURE_MS;
@@ -416,7 +416,7 @@ static bool judge_output(const struct hang_detector *h, const struct hang_detect
 
 /* --- looking ----------------------------------------------------------------------------- */
 
-/* What is not counted yet is not known: idle time grows with each window that shows no life. */
+/* Idle time grows with each window without a sign of life; before a window ends nothing is known. */
 static void look_at_use(struct hang_detector *h, struct seen *s, const struct hang_detector_rank *r)
 {
     if (r->use.at_ms == s->activity.last.at_ms && r->use.at_ms > 0)

@@ -313,7 +313,7 @@ static json_t *text_or_null(const char *text)
     return text[0] ? json_text(text) : json_null();
 }
 
-/* What NCCL took between two GPUs of this node: [{"a", "b", "way", "words"}], a and b as in the facts. */
+/* The path that NCCL uses between two GPUs of this node: [{"a", "b", "way", "words"}], a and b as in the facts. */
 static json_t *taken(const struct judge *j)
 {
     json_t *out = json_array();

@@ -76,9 +76,9 @@ json_t *output_progress_line(struct output_progress *o, const struct flight_page
     struct progress_seen seen = o->seen;
     if (step >= 0)
         seen.step = step;
-    if (seen.step < 0) { /* nothing but epochs was printed: they are the steps */
+    if (seen.step < 0) { /* only epochs were printed: they are the steps */
         seen.step = (int64_t)seen.epoch;
         seen.steps = isnan(seen.epochs) ? -1 : (int64_t)seen.epochs;
     }
-    return seen.step > 0 ? line_of(&seen) : NULL; /* before the first step nothing is done */
+    return seen.step > 0 ? line_of(&seen) : NULL; /* no work is done before the first step */
 }

@@ -29,7 +29,7 @@ int64_t silence_deadline_ms(const struct silence *s, const struct hang_rules *ru
 
 /* --- between attempts ------------------------------------------------------------------------ */
 
-/* The next smaller power of two minutes: what is stored should not change all the time. */
+/* The next smaller power of two minutes, so that the stored value seldom changes. */
 static int64_t coarse(int64_t ms)
 {
     int64_t c = WORTH_MS;

@@ -69,7 +69,7 @@ static void add(struct rows *r, const struct row *one)
         const size_t room = r->room ? 2 * r->room : 64;
         struct row *more = realloc(r->at, room * sizeof(*more));
         if (!more)
-            return; /* the next reading takes it for new */
+            return; /* the next reading treats it as new */
         r->at = more;
         r->room = room;
     }
@@ -94,7 +94,7 @@ static const struct row *find(const struct rows *r, uint64_t key)
     return r->n ? bsearch(&one, r->at, r->n, sizeof(one), by_key) : NULL;
 }
 
-/* A counter that shrinks belongs to something new, which has all of it from this window. */
+/* A counter that shrinks belongs to something new, which counted all of it in this window. */
 static uint64_t grown(const struct row *before, int field, uint64_t now)
 {
     return before && before->value[field] <= now ? now - before->value[field] : now;
@@ -144,8 +144,8 @@ static uint64_t read_threads(struct tree_use *u, int64_t pid, struct looked *l)
     return work_us;
 }
 
-/* The time of all threads, which was read before that of each, less that of the living. It is rounded down to ticks,
- * so it falls at times; what it was once is not counted again. */
+/* The time of all threads, which was read before that of each, less that of the living. It is rounded down to ticks, so
+ * it sometimes decreases; time once counted is not counted again. */
 static uint64_t ended_ns(const struct tree_use *u, const struct process_tree_entry *p, const struct looked *l)
 {
     const uint64_t own = p->ticks * u->tick_ns, children = p->child_ticks * u->tick_ns;
@@ -168,7 +168,7 @@ static void read_disks(struct tree_use *u)
     sort(&u->now[DISKS]);
 }
 
-/* The device of a mount: that of its file system, or of its source if the file system has none of its own (btrfs). */
+/* The device of a mount: that of its file system, or of its source if the file system has none (btrfs). */
 static uint64_t device_of(const char *line)
 {
     unsigned major, minor;
@@ -198,7 +198,7 @@ static void list_mounts(struct rows *mounts, int64_t pid)
     sort(mounts);
 }
 
-/* What the disks of its open files moved. The files are not asked: that could wait for their server. */
+/* What the disks of its open files moved. The files themselves are not queried: that could block on their server. */
 static uint64_t disks_moved(const struct tree_use *u, int64_t pid)
 {
     struct rows mounts = {NULL, 0, 0};

@@ -74,7 +74,7 @@ void usage_begin(struct usage *u, int64_t window_ms, const char *first)
     u->next_ms = u->count_ms = 0;
 }
 
-/* CPU time of this thread: on a busy machine a pass is not dearer. */
+/* CPU time of this thread, so that a pass does not look more expensive on a busy machine. */
 static int64_t cpu_ms(void)
 {
     struct timespec t = {0, 0};

@@ -25,8 +25,8 @@ enum command_group { GROUP_MORE, GROUP_START, GROUP_WATCH, GROUP_EXPLAIN, GROUP_
 
 /* What -H HOST means to a command. */
 enum command_where {
-    COMMAND_ASKS,       /* it runs here; its requests and checks go there */
-    COMMAND_THERE,      /* it runs there, with the text of its file */
+    COMMAND_ASKS,       /* runs here; its requests and checks go to HOST */
+    COMMAND_THERE,      /* runs on HOST, with the text of its file */
     COMMAND_HERE        /* nothing */
 };
 
@@ -45,11 +45,11 @@ struct command {
     int                    (*run)(struct call *call);
     int                    (*raw)(int argc, char **argv); /* instead of run: parses argv itself */
     enum command_where       where;
-    const char              *there;     /* an option with which it runs there, or NULL */
+    const char              *there;     /* the option that makes it run on HOST, or NULL */
     enum command_group       group;
 };
 
-/* What this program was built from; "" if unknown. Only main.c is compiled again for each commit. */
+/* What this program was built from; "" if unknown. Only main.c is recompiled for each commit. */
 struct build {
     const char *commit, *date;          /* date: 2026-01-31 */
 };

@@ -28,7 +28,7 @@ struct follow_wish {
 
 enum { FOLLOW_DETACHED = 130 };
 
-/* Returns when the job is done: its exit code class; FOLLOW_DETACHED after Ctrl-C; or -1 with
+/* Returns the job's exit code class once it is done, FOLLOW_DETACHED after Ctrl-C, or -1 with
  * call->err set. *row, if not NULL, receives a new reference to its last state, or NULL. */
 int follow_job(struct call *call, struct client *c, long long id, const struct follow_wish *wish, json_t **row);
 

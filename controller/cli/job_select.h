@@ -18,7 +18,7 @@ int job_select_active(struct client *c, json_t **rows, struct err *err);
 /* True if the word consists of ids only ("7", "3-5", "3,5-8"). */
 int job_select_is_ids(const char *arg);
 
-/* Members of a sweep's row, by index: a new list, or NULL with *err; of another row an empty one. */
+/* Members of a sweep's row, by index: a new list, empty if the row is no sweep; NULL with *err. */
 json_t *job_select_members(struct client *c, const json_t *row, struct err *err);
 
 /* Puts the members of each sweep in front of it. */

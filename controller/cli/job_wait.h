@@ -10,8 +10,8 @@
 struct client;
 struct err;
 
-/* Returns 1: done; 0: `seconds` elapsed (< 0: no limit). *row is a new reference in both cases; NULL if a far
- * host (client.h) was away at that time. */
+/* Returns 1: done; 0: `seconds` elapsed (< 0: no limit). *row is a new reference in both cases; NULL if a far host
+ * (client.h) could not be reached then. */
 int job_wait(struct client *c, long long id, double seconds, json_t **row, struct err *err);
 
 /* 0 succeeded, 1 failed, 3 cancelled, 93 retry limit reached. */

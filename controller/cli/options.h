@@ -17,7 +17,7 @@ enum option_type {
     OPTION_TEXT,
     OPTION_LIST,       /* may be repeated */
     OPTION_COUNT,      /* a whole number, not negative */
-    OPTION_COUNT_AUTO, /* the same, or auto: as if not given */
+    OPTION_COUNT_AUTO, /* the same, or auto, which means not given */
     OPTION_DURATION    /* as in a spec; a bare number is in seconds */
 };
 
@@ -46,7 +46,7 @@ struct options {
     bool        help;                   /* -h or --help was given */
 };
 
-/* Options after the first argument belong to this command, or to the command that the arguments are. */
+/* Whether options after the first argument belong to this command, or to the command line that the arguments form. */
 enum options_order { OPTIONS_MIXED, OPTIONS_FIRST };
 
 /* `argv` starts at the first word after the command. */

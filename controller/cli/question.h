@@ -9,17 +9,17 @@ struct call;
 
 enum question_leave { QUESTION_STAY, QUESTION_LEAVE, QUESTION_CANCEL };
 
-/* Can it be asked?  Stdin is a terminal, and no JSON is wanted. */
+/* True if the user can be asked: stdin is a terminal, and JSON output is not requested. */
 bool question_possible(const struct call *call);
 
 /* 1: yes, or --yes is given; 0: no, and `otherwise` was printed. Only y counts as yes. */
 int question_confirm(struct call *call, const char *question, const char *otherwise);
 
-/* Is the answer y? Only after question_possible(). */
+/* True if the answer is y. Only after question_possible(). */
 bool question_yes(const struct call *call, const char *question);
 
-/* After Ctrl-C: asks whether to leave the job running, cancel it, or keep watching. The end of the input, or another
- * signal, which sets *stop (interrupt.h), leaves it running. */
+/* After Ctrl-C: asks whether to leave the job running, cancel it, or keep watching. End of input leaves it running, and
+ * so does another signal, which sets *stop (interrupt.h). */
 enum question_leave question_leave(const struct call *call, long long id, const volatile int *stop);
 
 #endif

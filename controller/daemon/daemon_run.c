@@ -149,7 +149,7 @@ static void shut(struct daemon *d, uv_signal_t signals[2])
     uv_loop_close(&d->loop);
 }
 
-/* Without it the daemon runs as well: jobs matter more than their metrics. */
+/* Without this listener the daemon still runs: jobs matter more than their metrics. */
 static void listen_for_metrics(struct daemon *d)
 {
     char at[TCP_LISTEN_TEXT], bound[TCP_LISTEN_TEXT];

@@ -14,7 +14,7 @@
 #include "engine/base/field.h"
 #include "engine/base/json_text.h"
 
-/* A job that waits for another may continue its checkpoints, and what that one continued. */
+/* A job that waits for another may continue the other's checkpoints, and those that the other continued. */
 static int inherit(json_t *lineage, struct daemon *d, int64_t id, struct err *err)
 {
     char *yaml = NULL, *canonical = NULL;

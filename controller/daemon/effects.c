@@ -48,7 +48,7 @@ static void start_destroy(struct file_task *task)
     free(t);
 }
 
-/* The job, if this is still its attempt. */
+/* The job, if this attempt is still its newest. */
 static struct job *start_job(const struct start_task *t)
 {
     struct job *job = active_jobs_find(((struct daemon *)t->base.owner)->active_jobs, t->job);

@@ -32,10 +32,10 @@ static int holder_write(int fd, const char *home, struct err *err)
     return err_set(err, ERR_SYSTEM, "cannot write %s/" NAME ": %m", home);
 }
 
-/* Who holds the lock, as the file tells. */
+/* Who holds the lock, according to the file. */
 struct holder {
     char host[256];
-    int  pid;           /* 0: it does not tell */
+    int  pid;           /* 0: not known */
     bool here;
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* home_watch.h - stops the daemon when its home was removed, renamed or replaced
  *
- * A daemon that continued would write, by path, into the directory of another daemon.  It looks once a second
- * (engine/base/dir_identity.h), says where the home is now in daemon.log (its descriptor follows the home), on
- * stderr and, where the log was removed too, to syslog, and ends with an error.  It ends nothing that runs.
+ * A daemon that continued would write, by path, into the directory of another daemon. It checks once a second
+ * (engine/base/dir_identity.h), reports where the home is now in daemon.log (whose descriptor follows the home), on
+ * stderr and, if the log was removed too, in syslog, and exits with an error. It stops no job.
  */
 #ifndef CONTROLLER_DAEMON_HOME_WATCH_H
 #define CONTROLLER_DAEMON_HOME_WATCH_H

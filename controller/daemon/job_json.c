@@ -35,7 +35,8 @@ static json_t *text_or_null(const char *text)
     return text && text[0] ? json_text(text) : json_null();
 }
 
-/* Numbers that are not stored: those of a job that is not in memory are null. still_ms: a speed of so long ago is none. */
+/* Numbers that are not stored: those of a job that is not in memory are null. still_ms: the time without a step, after
+ * which there is no speed. */
 static json_t *add_live(json_t *o, const struct job_live_stats *p, int64_t still_ms)
 {
     json_object_set_new(o, "still_s", still_ms > 0 ? json_real((double)still_ms / 1000) : json_null());

@@ -14,7 +14,7 @@ struct job_row;
 /* New references; NULL: out of memory. */
 json_t *job_json_of_job(const struct job *job);
 json_t *job_json_of_stored(struct daemon *d, const struct job_row *row);
-/* From memory, else from the store; NULL with *err set. */
+/* Made from memory, else from the store; NULL with *err set. */
 json_t *job_json_of_id(struct daemon *d, int64_t id, struct err *err);
 
 /* The obstacle that currently blocks or slows down a placed job; NULL: nothing known. */

@@ -23,7 +23,7 @@
 #include "engine/base/field.h"
 #include "engine/base/json_make.h"
 
-/* A target, while the daemon runs; one that left config.yaml stays until then. */
+/* A target. One that was removed from config.yaml stays until the daemon ends. */
 struct target {
     char               name[NOTICES_TARGET];
     struct notice_lane lane;
@@ -91,7 +91,7 @@ static struct target *target_of(struct notifier *n, const char *name)
     return t;
 }
 
-/* Told once, until it works again. */
+/* Logged once, until it works again. */
 static void note_problem(struct target *t, const struct err *err)
 {
     if (!err->code && t->problem[0])
@@ -102,7 +102,7 @@ static void note_problem(struct target *t, const struct err *err)
     err_make_printable(t->problem);
 }
 
-/* Did the row go without having been sent? */
+/* True if the row is gone without having been sent. */
 static int settle_row(bool *lost, struct daemon *d, const struct sending *s, const struct notice_row *was,
                       struct err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* notifier.h - sends the messages that wait in the store (db/notices.h), each target in a thread of its own
+/* notifier.h - sends the messages that wait in the store (db/notices.h), each target in a separate thread
  *
  * Nothing in the loop waits for a target: a message is described in the loop, sent by a thread for at most
  * NOTIFY_SEND_S, and its row changes when the thread has ended. A message is sent at least once: if the daemon is
@@ -22,7 +22,7 @@ void notifier_close(struct daemon *d);
 /* Once a second (beat.h). */
 void notifier_look(struct daemon *d);
 
-/* The reason why messages are not delivered, in one line; "" if nothing does. */
+/* Why messages are not being delivered, in one line; "" if nothing is wrong. */
 void notifier_problem(char *out, size_t size, const struct daemon *d);
 
 /* [{name, kind, on, waiting, problem}]; NULL: config.yaml cannot be read. */

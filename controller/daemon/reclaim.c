@@ -65,7 +65,7 @@ static bool is_listed(const struct reclaim_dir *dirs, size_t n, const char *path
     return false;
 }
 
-/* The directories that specs name; of several jobs with one, the newest. */
+/* The directories that specs name; if several jobs name one, of the newest job. */
 static void list_dirs(struct reclaim *r, dev_t device)
 {
     struct reclaim_dir *dirs = calloc(r->count + 1, sizeof(*dirs));
@@ -116,7 +116,7 @@ static void reclaim_done(struct file_task *task)
     reclaim_destroy(task);
 }
 
-/* Does a job that is not done name this directory? */
+/* True if a job that is not done names this directory. */
 static bool is_in_use(const struct daemon *d, const char *dir)
 {
     for (size_t i = 0; i < d->active_jobs->count; i++) {

@@ -3,8 +3,8 @@
  *
  * Once per wait a thread measures the directories of the newest RECLAIM_SCAN done jobs that may be removed and lie on
  * the file system of the job's checkpoints. The sentence is in job->texts->frees, which `status` and `why` show.
- * A checkpoint.dir that a spec names is removed by no command: job->texts->by_hand has the largest of these, each once,
- * except those that an unfinished job names as well. Nothing is removed here.
+ * No command removes a checkpoint.dir that a spec names: job->texts->by_hand lists the largest of these, each once,
+ * except those that an unfinished job names too. Nothing is removed here.
  */
 #ifndef CONTROLLER_DAEMON_RECLAIM_H
 #define CONTROLLER_DAEMON_RECLAIM_H

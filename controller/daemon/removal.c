@@ -70,7 +70,7 @@ struct mention {
     int64_t     by;
 };
 
-/* Does a path of the spec lie in a directory to be deleted? */
+/* True if a path in the spec lies in a directory to be deleted. */
 static int look_for_mention(void *ctx, int64_t id, const char *canonical)
 {
     struct mention *m = ctx;
@@ -142,12 +142,12 @@ static int any(void *ctx, const struct checkpoint_row *row)
     return 1;
 }
 
-/* Its checkpoint.dir as in its spec; "": none. -1 after setting *err. */
+/* Its spec's checkpoint.dir; "": none. -1 after setting *err. */
 static int given_dir(char *out, size_t size, int64_t id, const char *canonical, const char *own, struct err *err)
 {
     char usual[PATH_MAX + 32];
     snprintf(usual, sizeof(usual), "\"dir\":\"%s\"", own);
-    if (strstr(canonical, usual)) {     /* as of most jobs; to parse all specs would take prune seconds */
+    if (strstr(canonical, usual)) {     /* as in most jobs; parsing all specs would take prune seconds */
         snprintf(out, size, "%s", own);
         return 0;
     }
@@ -198,7 +198,7 @@ int removal_check_members(struct daemon *d, int64_t id, struct err *err)
                                         "there; remove those first", (long long)id, (long long)m.started);
 }
 
-/* As it is if no checkpoint was written; a file system may count a block for it all the same. */
+/* True for a directory without a checkpoint, for which a file system may still count a block. */
 static bool is_empty(int at, const char *name)
 {
     const int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -305,7 +305,8 @@ static void remove_entry(struct removal *r, int fd, const char *name)
         close(lock);
 }
 
-/* Deletes jobs/<id> except checkpoints to keep; job.json first, from which a daemon that has lost its store would take the job over. */
+/* Deletes jobs/<id> except checkpoints to keep; job.json first, because a daemon that lost its store would take the job
+ * over from it. */
 static void empty(struct removal *r, int fd)
 {
     struct dirent *e;
@@ -324,7 +325,7 @@ static void empty(struct removal *r, int fd)
         close(fd);
 }
 
-/* A directory that remains is an error unless it has only kept checkpoints: it has what could not be listed. */
+/* A directory that remains is an error unless it has only kept checkpoints: it contains what could not be listed. */
 static bool is_left_rightly(const struct removal *r)
 {
     return r->row.kept && (errno == ENOTEMPTY || errno == EEXIST);
@@ -372,7 +373,7 @@ static void worked(struct file_task *task)
     free(r);
 }
 
-/* Its files remain until they answer, or until the next start of the daemon. */
+/* The file system hangs: the files remain until it responds, or until the daemon's next start. */
 static void late(struct file_task *task)
 {
     const struct removal *r = (const struct removal *)task;

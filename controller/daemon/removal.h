@@ -24,13 +24,13 @@ struct removed_row;
  * not done, or another job needs it. */
 int removal_plan(struct removed_row *row, struct daemon *d, int64_t id, bool checkpoints, struct err *err);
 
-/* The same for a job whose rows are known; then the sizes, in a thread.  `dir`: jobs/<id>. */
+/* The same for a job whose rows are known; removal_measure() adds the sizes, in a thread.  `dir`: jobs/<id>. */
 int removal_plan_rows(struct removed_row *row, struct daemon *d, int64_t id, const char *name, const char *canonical,
                       bool checkpoints, struct err *err);
 void removal_measure(struct removed_row *row, const char *dir);
 
-/* The two halves of that: the sizes of all files in `dir` and of its checkpoints, 0 where there are none;
- * and their part of the answer. */
+/* The two halves of removal_measure(): the sizes of all files in `dir` and of its checkpoints, 0 if there are none; and
+ * their part of the answer. */
 void removal_count(int64_t *all, int64_t *checkpoints, const char *dir);
 void removal_set_sizes(struct removed_row *row, int64_t all, int64_t checkpoints);
 
@@ -43,10 +43,10 @@ int removal_check_members(struct daemon *d, int64_t id, struct err *err);
 /* On success the job is removed and the deletion of its files has started. */
 int removal_begin(struct daemon *d, const struct removed_row *row, struct err *err);
 
-/* Is the deletion still running? server_wake() is called when it ends. */
+/* True if the deletion is still running. server_wake() is called when it ends. */
 bool removal_runs(const struct daemon *d, int64_t id);
 
-/* Resumes removals of an earlier daemon; closes: unfinished ones stay pending. */
+/* Resumes an earlier daemon's removals; on close, unfinished ones stay pending. */
 int removal_open(struct daemon *d, struct err *err);
 void removal_close(struct daemon *d);
 

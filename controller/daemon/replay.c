@@ -81,7 +81,7 @@ static void take_numbers(struct job *job, const struct job_row *row)
 }
 
 /* What is left of durations that began before this program; never more than all of it. In the boot in which they
- * began, a wall clock that was set meanwhile does not matter; after a reboot it is all that there is. */
+ * began, a wall clock that was set meanwhile does not matter; after a reboot it is the only clock. */
 static void restart_clocks(struct job *job)
 {
     struct clock_jump clock;
@@ -132,7 +132,7 @@ static int replay_one(struct takeover *t, int64_t id, struct err *err)
         return -1;
     if (!job)
         return 0;
-    if (job->core.state == JOB_DONE) {      /* by its job.json, or by its events where its row is damaged */
+    if (job->core.state == JOB_DONE) {      /* by its job.json, or by its events if its row is damaged */
         struct job_row row;
         job_row_make(&row, job);
         const int rc = jobs_update(d->store, &row, err);
@@ -146,7 +146,7 @@ static int replay_one(struct takeover *t, int64_t id, struct err *err)
     return -1;
 }
 
-/* An id is never given to two jobs, also where the store was lost or is older than the directories. */
+/* An id is never given to two jobs, even if the store was lost or is older than the directories. */
 static int begin(struct takeover *t, struct daemon *d, enum store_origin from, struct err *err)
 {
     const int64_t kept = next_id_read(d->home);

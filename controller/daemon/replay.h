@@ -18,7 +18,7 @@ struct job;
 
 int replay_all(struct daemon *d, enum store_origin from, struct err *err);
 
-/* One job from its rows, which is not among the active ones; the caller destroys it. */
+/* One job from its rows, without adding it to the active ones; the caller destroys it. */
 int replay_job(struct job **out, struct daemon *d, int64_t id, struct err *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request_edit.c - GET /v1/jobs/JOB/spec and POST /edit: another spec for a job that has not started */
+/* request_edit.c - GET /v1/jobs/JOB/spec and POST /edit: replaces the spec of a job that has not started */
 #include "controller/daemon/requests.h"
 
 #include <limits.h>
@@ -36,7 +36,7 @@ enum { RETRIES = 100 };
 struct source {
     json_t *set, *base;         /* overrides; directory of relative paths, NULL: the workdir */
     int64_t retry_of;           /* the job whose text this is; 0: its own */
-    bool    adopted;            /* there is no text of a user */
+    bool    adopted;            /* no user wrote its text */
 };
 
 static int read_event(void *ctx, const struct event_row *row)
@@ -63,7 +63,8 @@ static void source_fini(struct source *from)
     *from = (struct source){ .set = NULL };
 }
 
-/* A job that retries another has its text, and not its overrides: those are of the other one, unless it was removed. */
+/* A job that retries another has the other's text but not its overrides: these are in the other job, unless it was
+ * removed. */
 static int source_of(struct source *from, struct daemon *d, int64_t id, struct err *err)
 {
     *from = (struct source){ .retry_of = id };
@@ -90,7 +91,7 @@ static struct job *job_to_edit(struct request *r)
     return NULL;
 }
 
-/* The text as it was submitted, for a job that can be edited or, to begin a new one, of any. */
+/* The text as submitted, of a job that can be edited or, as the start of a new job, of any job. */
 static void answer_spec(struct request *r, int64_t id, bool any)
 {
     struct daemon *d = request_daemon(r);
@@ -143,7 +144,7 @@ static int check_same_text(const struct job *job, const json_t *body, struct err
                               (long long)job->core.id);
 }
 
-/* What was taken from the submitter is there for the spec of the submit. */
+/* What was taken from the submitter's machine belongs to the submitted spec, so these keys cannot change. */
 static int check_kept(const json_t *spec, const json_t *stored, struct err *err)
 {
     static const char *const kept[] = { "secrets", "env_from", "launch" };
@@ -154,7 +155,7 @@ static int check_kept(const json_t *spec, const json_t *stored, struct err *err)
     return 0;
 }
 
-/* What no text has: the job's origin, and the checkpoints that a retry continues. */
+/* What no text contains: the job's origin, and the checkpoints that a retry continues. */
 static int keep_identity(json_t *spec, const json_t *stored, const struct job *job, struct err *err)
 {
     static const char *const keys[] = { "origin", "lineage", "dir" };
@@ -170,7 +171,7 @@ static int keep_identity(json_t *spec, const json_t *stored, const struct job *j
     return 0;
 }
 
-/* Another key, but not its absence in both: of json_equal() that is a difference. */
+/* True if the key's values differ. Unlike json_equal(), a key absent from both is no difference. */
 static bool differs(const json_t *a, const json_t *b, const char *key)
 {
     const json_t *one = json_object_get(a, key), *other = json_object_get(b, key);

@@ -80,7 +80,7 @@ struct log_part {
     struct log_reader bytes;
 };
 
-/* A read of a log by a thread; the row is of before it. */
+/* A read of a log by a thread; the row is from before the read. */
 struct log_task {
     struct file_task base;
     struct job_row   row;
@@ -162,7 +162,7 @@ static void log_check(struct log_task *t, bool done)
                 (long long)t->row.np - 1, (long long)p->rank);
 }
 
-/* Of the read: answers, or sleeps until there is more. The memo keeps where it was: offset + 1 and size. */
+/* After the read: answers, or sleeps until there is more. The memo keeps where it was: offset + 1 and size. */
 static void log_read_done(struct request *r, struct log_task *t)
 {
     const struct log_part *p = &t->part;

@@ -15,7 +15,7 @@ struct request;
 
 /* Resolves a number, a name (its newest job) or `last` to an id. */
 int request_job_id(int64_t *id, struct daemon *d, const char *word, struct err *err);
-/* The same for what was meant before job `before` was submitted: names of later jobs are not looked at. */
+/* The same for what was meant before job `before` was submitted: names of later jobs are ignored. */
 int request_job_id_before(int64_t *id, struct daemon *d, const char *word, int64_t before, struct err *err);
 
 /* Loads the job of the request's path; if there is none, answers with the error and returns -1. */

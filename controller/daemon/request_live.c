@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request_live.c - streams of server-sent events: all jobs, and one job with its events
  *
- * The id of an event of the first is the start of the daemon and the number of the change (server.h); of the second the
- * seq of the job's event, which outlives the daemon. A client that comes back with `Last-Event-ID` gets what it missed.
- * Rows are sent when they differ from what this client has: numbers of running jobs change without an event.
+ * In the first, an event's id is the daemon's start and the number of the change (server.h); in the second, the seq of
+ * the job's event, which outlives the daemon. A client that comes back with `Last-Event-ID` gets what it missed. Rows
+ * are sent when they differ from what this client has: numbers of running jobs change without an event.
  */
 #include "controller/daemon/requests.h"
 
@@ -45,7 +45,7 @@ static void live_drop(void *state)
     free(l);
 }
 
-/* FNV-1a, to see that a row is another one. */
+/* FNV-1a, to detect that a row has changed. */
 static json_int_t digest_of(const char *text)
 {
     uint64_t h = UINT64_C(14695981039346656037);
@@ -81,7 +81,7 @@ static void put_row(struct live *l, struct daemon *d, const char *id, bool quiet
             buf_print(&l->out, "event: job\ndata: %s\n\n", text);
     }
     if (!l->job && (!row || strcmp(json_string_value(json_object_get(row, "state")), "done") == 0))
-        json_object_del(l->seen, id);       /* it is not looked at again */
+        json_object_del(l->seen, id);       /* it is not checked again */
     free(text);
     json_decref(row);
 }
@@ -100,7 +100,7 @@ static void add_id(json_t *ids, int64_t id)
     json_object_set_new(ids, key, json_true());
 }
 
-/* Those that changed since; -1: some are not known any more. */
+/* Adds the jobs that changed since l->at; -1: some changes are no longer known. */
 static int add_changed(json_t *ids, const struct live *l, const struct server *s)
 {
     for (int64_t n = l->at + 1; n <= server_changes(s); n++) {
@@ -113,7 +113,7 @@ static int add_changed(json_t *ids, const struct live *l, const struct server *s
     return 0;
 }
 
-/* Those whose numbers may have changed: of jobs that wait it is the reason, which may be a little older. */
+/* Jobs whose numbers may have changed; for waiting jobs that is the reason, which may be a little older. */
 static void add_active(json_t *ids, const struct active_jobs *all, bool waiting)
 {
     for (size_t i = 0; waiting && i < all->count; i++)

@@ -47,7 +47,7 @@ static json_t *as_rows(const json_t *lines)
     return out;
 }
 
-/* What agents on other machines tell of their GPUs, as `gpus` of those machines. */
+/* What agents on other machines report about their GPUs, as `gpus` of those machines. */
 static void tell_elsewhere(const struct daemon *d, json_t *nodes)
 {
     json_t *node;

@@ -2,7 +2,7 @@
 /* request_prune.c - GET /v1/prune: the done jobs that match, and what a removal of each would delete
  *
  * A page comes from the rows of SCAN jobs; the sizes of their files are counted by one task in a thread.  The document
- * is made once: with the sizes, or without where a file hangs.
+ * is made once: with the sizes, or without them if a file system hangs.
  */
 #include <limits.h>
 #include <stdio.h>

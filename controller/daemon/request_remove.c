@@ -14,7 +14,7 @@
 #include "db/removed.h"
 #include "engine/base/err.h"
 
-/* To count the files of a large job; they do not hang yet. */
+/* To count the files of a large job, before its file system is taken to hang. */
 enum { PATIENCE_MS = 30000 };
 
 static void answer(struct request *r, const struct removed_row *row, bool removed)

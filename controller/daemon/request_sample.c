@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request_sample.c - GET /v1/jobs/JOB/sample?step=N: the picture that a training drew after a step
+/* request_sample.c - GET /v1/jobs/JOB/sample?step=N: the picture that a training run drew after a step
  *
  * The path is that of the newest event `sample` of this step; only a PNG is sent.
  */

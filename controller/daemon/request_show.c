@@ -69,7 +69,7 @@ static void list_open(struct list *l, int64_t before)
     }
 }
 
-/* Those in these states, in the order of `status`; l->counts: of all of them. -1: no memory. */
+/* Lists the jobs in these states, in the order of `status`; l->counts counts all of them. -1: no memory. */
 static int list_ordered(struct list *l, job_list_words words)
 {
     const struct active_jobs *all = l->daemon->active_jobs;
@@ -328,11 +328,11 @@ static json_t *spent_of(struct daemon *d, int64_t id, struct err *err)
     return out ? out : (err_set(err, ERR_MEMORY, "out of memory for the goodput"), NULL);
 }
 
-/* The answer, but for what only its files tell; a thread completes it. */
+/* The answer, except for what only files can show; a thread completes it. */
 struct show_task {
     struct file_task     base;
     struct job_dir_files files;
-    json_t              *answer, *checkpoints, *without;        /* without: not for the thread */
+    json_t              *answer, *checkpoints, *without;        /* `without` is not for the thread */
     struct err           err;
 };
 
@@ -343,7 +343,7 @@ static void show_work(struct file_task *task)
     size_t i;
     if (job_dir_files_write(&t->files, &t->err) < 0 && t->err.errnum != ENOSPC && t->err.errnum != EDQUOT)
         return;
-    t->err = (struct err){ 0 };     /* a full disk: the files are made later */
+    t->err = (struct err){ 0 };     /* the disk is full: the files are made later */
     json_object_set_new(t->answer, "environment", job_env_describe(t->files.dir, json_object_get(t->answer, "spec")));
     json_t *code = job_code_info(t->files.dir);
     json_object_set_new(t->answer, "code", code ? code : json_null());
@@ -371,7 +371,7 @@ static json_t *show_otherwise(struct file_task *task)
     return answer;
 }
 
-/* Checkpoints of other machines cannot be looked for: none is in the task. */
+/* Checkpoints on other machines cannot be checked: none is in the task. */
 static void show_begin(struct request *r, int64_t id, json_t *answer, struct err *err)
 {
     struct show_task *t = calloc(1, sizeof(*t));

@@ -72,7 +72,8 @@ static int sets_of(const char *sets[SETS_MAX], const json_t *body)
     return (int)count;
 }
 
-/* The canonical spec: from jobctl, which has parsed the text, or of the text of another client. Both are checked. */
+/* The canonical spec: received from jobctl, which has parsed the text, or made from another client's text. Both are
+ * checked. */
 static int read_spec(json_t **spec, const json_t *body, struct diagnostics *found, struct err *err)
 {
     const json_t *canonical = json_object_get(body, "canonical");
@@ -86,7 +87,7 @@ static int read_spec(json_t **spec, const json_t *body, struct diagnostics *foun
                          sets, count, found, err);
 }
 
-/* Whether this machine has a configuration of Slurm: a job that asks for it would wait forever. */
+/* Whether this machine has a configuration of Slurm: without one, a job for Slurm would wait forever. */
 static int find_slurm(const json_t *body, struct diagnostics *found, struct err *err)
 {
     const char *sets[SETS_MAX];
@@ -104,8 +105,8 @@ static bool for_slurm(const json_t *spec)
     return remote_of_spec(spec) == &remote_slurm && slurm_client_there();
 }
 
-/* The check of a text looks for the files that it names, and Slurm's configuration may come from another machine: a
- * thread does it. */
+/* A thread checks a text, because the check looks for the files that it names, and Slurm's configuration may come from
+ * another machine. */
 struct spec_task {
     struct file_task   base;
     json_t            *body, *spec, *hub; /* variables of the submitter about models of a hub */
@@ -123,7 +124,7 @@ static void on_hub_mistake(void *arg, const char *key, const char *text)
     jobspec_add_mistake(&t->found, field_text(t->body, "spec"), sets, count, key, &why);
 }
 
-/* Commits of models for a client that is not jobctl, which has looked them up itself. */
+/* Looks up the commits of models, unless the client is jobctl, which has already done so. */
 static int pin(struct spec_task *t)
 {
     json_t *notes = json_array();
@@ -174,14 +175,14 @@ static void spec_begin(struct request *r)
     request_work(r, &t->base, what, what);
 }
 
-/* The directory of its relative paths; NULL: not told. */
+/* The directory of its relative paths; NULL: not given. */
 static const char *base_of(char base[PATH_MAX], const json_t *body)
 {
     const char *file = field_text(body, "file"), *cwd = field_text(body, "cwd");
     return cwd[0] == '/' && jobspec_base(base, PATH_MAX, file[0] ? file : "-", cwd, NULL) == 0 ? base : NULL;
 }
 
-/* As checked by jobctl or by a thread. */
+/* Takes the spec as checked by jobctl or by a thread. */
 static int take_spec(json_t **spec, struct request *r, struct diagnostics *found, struct err *err)
 {
     const struct spec_task *t = (const struct spec_task *)request_worked(r);
@@ -193,7 +194,7 @@ static int take_spec(json_t **spec, struct request *r, struct diagnostics *found
     return t->spec ? 0 : -1;
 }
 
-/* What a key stands for: another spec with it is a mistake. */
+/* The digest that belongs to a key: using the key with another spec is a mistake. */
 static int digest_of(char out[DIGEST_TEXT], const json_t *spec, struct err *err)
 {
     struct digest *d = NULL;
@@ -225,7 +226,7 @@ static int find_key(int64_t *id, struct daemon *d, struct submission *o, char di
     return 0;
 }
 
-/* Once it is committed. */
+/* Called once the job is committed. */
 static void answer_stored(struct request *r, int64_t id)
 {
     const struct submit_batch *in = request_daemon(r)->submit_batch;

@@ -145,7 +145,7 @@ static const struct route routes[] = {
     { NULL, NULL, NULL, NULL },
 };
 
-/* Nobody is shown what may still fail. */
+/* Commits first: an answer must not show what may still fail. */
 static bool settle(struct daemon *d)
 {
     commit_group_flush(d, NULL, NULL);
@@ -170,7 +170,7 @@ const struct service requests_metrics = { .routes = routes_metrics, .admit = any
 const struct service requests = { .routes = routes, .admit = request_of_owner, .gathers = request_submit,
                                   .settle = settle };
 
-/* The page: it looks at everything, acts on existing jobs, and submits a text that was edited there. It removes
+/* The page: it reads everything, acts on existing jobs, and submits a text that was edited there. It removes
  * nothing, and hands in no secrets, code or environment. */
 static const struct route routes_dashboard[] = {
     { "GET", "/", dashboard_asset, NULL },

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* requests.h - the requests of the API; their table is in requests.c, docs/API.md documents them
  *
- * request_submit.c and request_adopt.c create jobs, request_remove.c and
- * request_prune.c remove them, request_show.c answers at once, request_follow.c may wait,
- * request_live.c streams, request_sample.c
- * sends pictures,
- * request_edit.c changes the spec of a job, request_nodes.c handles nodes, request_notify.c targets of messages,
- * requests.c acts on an existing job.
+ * request_submit.c and request_adopt.c create jobs, request_remove.c and request_prune.c remove them, request_show.c
+ * answers at once, request_follow.c may wait, request_live.c streams, request_sample.c sends pictures, request_edit.c
+ * changes the spec of a job, request_nodes.c handles nodes, request_notify.c targets of messages, requests.c acts on an
+ * existing job.
  */
 #ifndef CONTROLLER_DAEMON_REQUESTS_H
 #define CONTROLLER_DAEMON_REQUESTS_H

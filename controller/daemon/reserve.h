@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reserve.h - room on the disk of the home that is kept for the removal of jobs
+/* reserve.h - disk space of the home that is kept for the removal of jobs
  *
- * A job is removed from the store first, which takes some room; The file HOME/reserve, of RESERVE_BYTES, is deleted for
- * that when the disk is full, and made again when there is room.
+ * A job is removed from the store first, which takes some space. If the disk is full, the file HOME/reserve
+ * (RESERVE_BYTES) is deleted for that, and made again once there is space.
  */
 #ifndef CONTROLLER_DAEMON_RESERVE_H
 #define CONTROLLER_DAEMON_RESERVE_H
@@ -15,13 +15,13 @@ struct err;
 
 enum { RESERVE_BYTES = 512 * 1024 };
 
-/* Makes the file if it is missing and there is room. Called at each beat. */
+/* Makes the file if it is missing and there is space. Called at each beat. */
 void reserve_keep(struct daemon *d);
 
 /* After `err`: true if the error is a full disk and the reserve was deleted, so that the caller tries again. */
 bool reserve_use(struct daemon *d, const struct err *err);
 
-/* The home's disk, full by `errnum`: its free space, and a command that frees more. */
+/* Describes the home's disk, full by `errnum`: its free space, and a command that frees more. */
 void reserve_full(char *out, size_t size, const struct daemon *d, int errnum);
 
 /* If `err` is a full disk: replaces its sentence by this one, and "try again". */

@@ -91,7 +91,7 @@ static void drop_old(const char *home)
     }
 }
 
-/* Of a whole store, in the place of what there may be of that name. */
+/* Copies a whole store to `path`, replacing an existing file. */
 static int copy(const char *home, const char *path, struct err *err)
 {
     char store[PATH_MAX], beside[PATH_MAX];
@@ -134,7 +134,7 @@ static void path_of_today(char path[PATH_MAX], char name[SNAPSHOT_NAME], const c
     path_in(path, home, name);
 }
 
-/* Is there none of today, and something to copy? Sets the path. */
+/* True if there is no copy of today, and something to copy. Sets the path. */
 static bool due(struct snapshots *s)
 {
     const struct daemon *d = s->daemon;
@@ -209,7 +209,7 @@ void snapshots_at_stop(const struct daemon *d)
 
 /* ---- the way back ---- */
 
-/* The log first: a log must never meet another store. */
+/* The log first: a log must never end up beside another store. */
 static int move_aside(char dir[PATH_MAX], const char *home, struct err *err)
 {
     static const char *const names[] = { STORE "-wal", STORE "-shm", STORE "-journal", STORE };
@@ -228,7 +228,7 @@ static int move_aside(char dir[PATH_MAX], const char *home, struct err *err)
     return 0;
 }
 
-/* Of the newest sound one of this version; false: there is none. */
+/* Puts back the newest sound copy of this version; false: there is none. */
 static bool put_back(char name[SNAPSHOT_NAME], const char *home)
 {
     char from[PATH_MAX], to[PATH_MAX];

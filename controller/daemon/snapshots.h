@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* snapshots.h - copies of the store: HOME/snapshots/jobs-2026-11-22.db, one a day, of which the newest three are kept
  *
- * That of a day is made at the first start or hour of the day, and again at each clean stop, of a store of at most
- * 64 MB. Made from a connection of its own on libuv's pool, so the daemon continues meanwhile; where the store has no
- * write-ahead log (on a file system that machines share) a reader would stop the writer, so there it is made before
- * the daemon serves. The store is checked completely as it is copied, and the copy as it is put back.
+ * A day's copy is made at the first start or hourly check of the day, and again at each clean stop if the store has at
+ * most 64 MB. A thread of libuv's pool makes it through a separate connection, so the daemon continues meanwhile.
+ * Without a write-ahead log (on a file system that machines share) a reader would stop the writer, so there it is made
+ * before the daemon serves. The store is checked completely when it is copied, and the copy when it is put back.
  */
 #ifndef CONTROLLER_DAEMON_SNAPSHOTS_H
 #define CONTROLLER_DAEMON_SNAPSHOTS_H
@@ -15,11 +15,11 @@
 struct daemon;
 struct err;
 
-/* After replay.h. snapshots_close(): before the loop runs to its end. */
+/* Call after replay_all(); snapshots_close() before the loop runs to its end. */
 int snapshots_open(struct daemon *d, struct err *err);
 void snapshots_close(struct daemon *d);
 
-/* When the store is closed. */
+/* Call once the store is closed. */
 void snapshots_at_stop(const struct daemon *d);
 
 /* Where the store of this start comes from. */

@@ -16,7 +16,7 @@ enum { PAGES = 128, AGAIN_MS = 100, BUSY_MS = 1000, IDLE_MS = 5000, FAILED_MS = 
 struct store_upkeep {
     struct daemon *daemon;
     uv_timer_t     timer;
-    bool           failed;      /* said once */
+    bool           failed;      /* reported once */
     struct shrink_pace pace;
 };
 
@@ -27,13 +27,13 @@ static void say_failed(struct store_upkeep *u, const struct err *err)
     u->failed = true;
 }
 
-/* A portion of what there is to do; *left: there is more. */
+/* Does a portion of the work; *left: there is more. */
 static int keep(bool *left, struct store_upkeep *u, struct err *err)
 {
     struct store *s = u->daemon->store;
     const bool may_shrink = shrink_pace_allows(&u->pace, store_rows_written(s), clock_ms());
     const int rc = may_shrink ? store_shrink(left, s, PAGES, err) : 0;
-    u->pace.rows = store_rows_written(s);       /* its own do not count */
+    u->pace.rows = store_rows_written(s);       /* rows that store_shrink() wrote do not count */
     return rc;
 }
 

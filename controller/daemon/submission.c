@@ -28,7 +28,7 @@
 /* What retry.max: auto means. */
 enum { RESTARTS = 10, EARLY_MS = 2 * 60 * 1000 };
 
-/* Several nodes simulated on this machine: each has GPUs of its own. */
+/* Several nodes simulated on this machine: each has separate GPUs. */
 static int share_fits(const struct job *job, struct err *err)
 {
     const int64_t here = job->daemon->gpus;
@@ -142,7 +142,7 @@ json_t *submission_retry(const json_t *spec)
                      "backoff_ms", low, high);
 }
 
-/* The directory of relative paths, where the workdir does not tell it. */
+/* The directory of relative paths, if it is not the workdir; else NULL. */
 static const char *base_of(const struct submission *o)
 {
     return o->base && strcmp(o->base, field_text(o->spec, "workdir")) != 0 ? o->base : NULL;
@@ -159,7 +159,7 @@ static json_t *submitted_body(const struct job *job, const struct submission *o)
                      o->sweep > 0 ? json_integer(o->sweep_index) : NULL, "point", o->point);
 }
 
-/* The environment beside the job, before it is stored: it must be there when the job is. */
+/* Writes the environment beside the job before the job is stored: a stored job must have it. */
 static int keep_environment(struct job *job, const struct submission *o, struct err *err)
 {
     struct buf older = { .data = NULL };

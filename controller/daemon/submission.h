@@ -16,7 +16,7 @@ struct submission {
     const char   *yaml;
     const json_t *secrets;   /* borrowed, or NULL */
     const json_t *environment;  /* of the submitter; borrowed, or NULL */
-    const json_t *set;       /* the overrides of --set, texts, to be shown; borrowed, or NULL */
+    const json_t *set;       /* the overrides of --set as texts, for display; borrowed, or NULL */
     const char   *code;      /* name of its recorded code in HOME/code (controller/job/job_code.h); or NULL */
     const char   *base;      /* the directory of relative paths in `yaml`; borrowed, or NULL */
     int64_t       retry_of;
@@ -29,15 +29,14 @@ struct submission {
     json_t       *adopted;   /* borrowed, or NULL: {dir, host, job, step, history: []} */
 };
 
-/* Rejects a spec that this machine can never satisfy, in the agent's words. *plan receives
+/* Rejects a spec that this machine can never satisfy, with the agent's sentence. *plan receives
  * a new reference, NULL for other machines. */
 int submission_fits(json_t **plan, const struct job *job, const json_t *spec, struct err *err);
 
-/* checkpoint.dir: auto becomes a directory of the job; it gets an origin if it has none. */
+/* Replaces checkpoint.dir: auto by a directory of the job, and adds an origin if there is none. */
 int submission_place_checkpoints(json_t *spec, const struct daemon *d, int64_t id, struct err *err);
 
-/* Parts of the events submitted and edited. Overrides: as they were written, without what looks like a secret; NULL:
- * none. */
+/* Parts of the events `submitted` and `edited`. Overrides: as written, without what looks like a secret; NULL: none. */
 json_t *submission_overrides(const json_t *set);
 json_t *submission_retry(const json_t *spec);
 

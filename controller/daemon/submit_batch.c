@@ -76,7 +76,7 @@ int submit_batch_submit(struct job *job, const struct submit_content *content, s
     return 0;
 }
 
-/* From here on the job is found again even without the store. */
+/* From here on the job can be recovered even without the store. */
 static void write_file(const struct job *job)
 {
     struct err err = { 0 };

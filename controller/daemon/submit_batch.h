@@ -29,7 +29,7 @@ struct submit_batch {
 
 /* All borrowed. */
 struct submit_content {
-    const json_t *body;         /* of the event submitted */
+    const json_t *body;         /* of the event `submitted` */
     const char   *yaml, *canonical;
     const char   *key, *digest; /* of the request (db/submit_keys.h); key NULL: none */
 };

@@ -26,7 +26,7 @@
 
 /* ---- the next member ---- */
 
-/* Of a sweep that is stored, or is to be. */
+/* The member's spec, of a sweep that is stored, or about to be. */
 static json_t *plain_spec(const json_t *spec, int index, struct err *err)
 {
     json_t *out = sweep_points_member(spec, index);
@@ -39,7 +39,7 @@ static json_t *plain_spec(const json_t *spec, int index, struct err *err)
     return out;
 }
 
-/* What was said of a spec holds for each member, also for a client that makes canonical specs itself. */
+/* Checks a member like any spec, because a client may make canonical specs itself. */
 static int check_member(json_t **spec, struct err *err)
 {
     struct diagnostics found;
@@ -111,7 +111,7 @@ struct job *sweeps_member(struct job *job, struct err *err)
         err_prefix(err, "member %d: ", index);
         return NULL;
     }
-    sweep_started(job->sweep, index);   /* before the flush, which files both */
+    sweep_started(job->sweep, index);   /* before the flush, which files both in the queue */
     submit_batch_flush(d);
     struct job *member = active_jobs_find(d->active_jobs, id);
     if (!member) {
@@ -181,7 +181,7 @@ void sweeps_stop_members(struct daemon *d, int64_t sweep, const char *reason, bo
 {
     char text[CORE_REASON];
     snprintf(text, sizeof(text), "%s", reason);
-    for (size_t i = d->active_jobs->count; i-- > 0;) {  /* a job that ends leaves the list; those before it stay */
+    for (size_t i = d->active_jobs->count; i-- > 0;) {  /* an ended job leaves the list; those before it stay */
         if (i < d->active_jobs->count && job_sweep_of(d->active_jobs->jobs[i]) == sweep)
             stop(d->active_jobs->jobs[i], text, now);
     }
@@ -196,7 +196,7 @@ static void recall(struct job *job)
     struct sweep *s = job->sweep;
     if (jobs_members_count(&m, job->daemon->store, job->core.id, &err) < 0) {
         log_error(NULL, "job %lld: %s", (long long)job->core.id, err.text);
-        s->max_parallel = 0;    /* better none than one twice */
+        s->max_parallel = 0;    /* better to lose one than to start one twice */
         return;
     }
     s->last = (int)m.last;
@@ -245,8 +245,8 @@ json_t *sweeps_json(struct daemon *d, const struct job_row *row)
 }
 
 struct unsuccessful {
-    struct index_list *all, there;      /* all: loses those that succeeded; there: have a row */
-    int                last;            /* the largest index that has one */
+    struct index_list *all, there;      /* all: without those that succeeded; there: those with a row */
+    int                last;            /* the largest index that has a row */
     int64_t            live;
 };
 
@@ -280,7 +280,7 @@ int sweeps_unsuccessful(struct index_list *list, struct daemon *d, const struct 
         return -1;
     for (int i = index_list_next(list, -1); i >= 0 && i < u.last; i = index_list_next(list, i))
         if (!index_list_has(&u.there, i))
-            drop(list, i);      /* it has started, as they start in order, and was removed since */
+            drop(list, i);      /* members start in order, so it has started, and was removed since */
     if (u.live)
         return err_set(err, ERR_CONFLICT, "job %lld of sweep %lld is still stopping; try again when it is done",
                        (long long)u.live, (long long)sweep->id);

@@ -121,7 +121,7 @@ static int store(struct job *job, const struct job_row *row, const json_t *file,
     return rc;
 }
 
-/* row: what the store has of it; NULL: nothing. */
+/* row: the store's row of it, or NULL. */
 static int take(struct takeover *t, int64_t id, const struct job_row *row, const json_t *file, struct err *err)
 {
     struct daemon *d = t->daemon;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* takeover.h - brings the store and the job.json of each job together (controller/job/job_file.h has the rules)
  *
- * At the start of the daemon jobs that the store lacks, or of which it has an older state, are taken over from their
- * directories, and what is written beside a job is made whole again. What was lost with the store is said once, by
- * `jobctl status` (d->store_text), and by `jobctl why` of each job.
+ * At the daemon's start, jobs that the store lacks, or of which it has an older state, are taken over from their
+ * directories, and missing files of jobs are written again. What was lost with the store is reported once, by
+ * `jobctl status` (d->store_text), and for each job by `jobctl why`.
  */
 #ifndef CONTROLLER_DAEMON_TAKEOVER_H
 #define CONTROLLER_DAEMON_TAKEOVER_H
@@ -20,7 +20,7 @@ struct job;
 struct takeover {
     struct daemon *daemon;
     int64_t        taken, open;     /* jobs; `open`: in the store's group, not committed yet */
-    int64_t        newest;          /* the largest id that is a directory */
+    int64_t        newest;          /* the largest id that has a directory */
     int64_t        unreadable;      /* directories without a row and without a sound job.json ... */
     char           ids[160];        /* ... and the first of them */
 };
@@ -34,10 +34,10 @@ int takeover_begin(struct takeover *t, struct daemon *d, enum store_origin from,
 typedef int (*takeover_load_fn)(struct job **out, struct daemon *d, int64_t id, struct err *err);
 int takeover_job(struct job **job, struct takeover *t, int64_t id, takeover_load_fn load, struct err *err);
 
-/* Commits, and completes the sentence. */
+/* Commits, and completes the sentence about what was lost. */
 int takeover_end(struct takeover *t, struct err *err);
 
-/* Writes job.json of the jobs that ended last, where a daemon died before it did, or the disk was full. */
+/* Writes job.json for the jobs that ended last, if a daemon died before it did so, or the disk was full. */
 void takeover_refresh(struct daemon *d, takeover_load_fn load);
 
 #endif

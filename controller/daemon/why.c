@@ -44,7 +44,7 @@ struct story {
     bool       taken;           /* the ranks of the newest attempt were preempted */
     bool       incident;        /* the newest incident report is of the ranks that run or have just failed */
     int64_t    first_start_ms, end_ms;
-    bool       stop;            /* it was asked to stop */
+    bool       stop;            /* a stop was requested */
     char       why_died[80];    /* " (cause, step 5)" of the last failure */
     json_t    *text[SAID];      /* whole sentences of events; NULL: none */
     json_t    *excluded;        /* UUIDs of excluded GPUs */
@@ -57,7 +57,7 @@ static const char *said(const struct story *s, enum said which)
     return text ? text : "";
 }
 
-/* body NULL: what was said holds no more. */
+/* body NULL: the earlier sentence no longer holds. */
 static void note(struct story *s, enum said which, const json_t *body, const char *key)
 {
     json_decref(s->text[which]);
@@ -199,7 +199,7 @@ static void put_speed(struct buf *text, const json_t *row)
     buf_print(text, ".");
 }
 
-/* A sentence without its capital and its full stop; "": none. */
+/* `sentence` lacks its capital and its full stop, which are added; "": none. */
 static void put_capital(struct buf *text, const char *sentence)
 {
     if (*sentence)
@@ -211,7 +211,7 @@ static void put_troubles(struct buf *text, const struct story *s)
 {
     char n[24];
     const bool told = said(s, FAILURE)[0] && text->size > 0 && strstr(text->data, said(s, FAILURE));
-    const bool once = told && s->deaths + s->lost == 0 && s->unstarted == 1;    /* the first sentence tells all */
+    const bool once = told && s->deaths + s->lost == 0 && s->unstarted == 1;    /* the first sentence is enough */
     if (s->deaths > 0)
         buf_print(text, " Its ranks failed %s", times(s->deaths, n));
     if (s->lost > 0)
@@ -281,7 +281,7 @@ static void put_head(struct buf *text, const json_t *row, const struct story *s,
               (long long)field_int(row, "generation", 0), shown ? ": " : "", shown ? reason : "");
 }
 
-/* What happens to jobs cannot be stored, so they seem to stand still. */
+/* Events of jobs cannot be stored, so the jobs seem to stand still. */
 static void put_full_home(struct buf *text, const struct daemon *d)
 {
     char full[700];

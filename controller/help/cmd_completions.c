@@ -3,8 +3,8 @@
  *
  *   eval "$(jobctl completions bash)"
  *
- * What a word may be is a list of kinds: files, options, first (subcommands such as `nodes drain`), none, or one
- * of the words below, for which the script asks `jobctl completions KIND`.
+ * The kinds of words that may come next: files, options, first (subcommands such as `nodes drain`), none, or one of the
+ * words below, for which the script runs `jobctl completions KIND`.
  */
 #include <ctype.h>
 #include <jansson.h>

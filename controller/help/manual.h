@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* manual.h - the manual pages, generated from the rows of commands, options, keys and settings
  *
- * A page is named like its file: "jobctl-submit.1". Pages of jobctl-agent and jobctl-train come from these programs,
+ * A page has the name of its file: "jobctl-submit.1". Pages of jobctl-agent and jobctl-train come from these programs,
  * which must be next to this one.
  */
 #ifndef CONTROLLER_HELP_MANUAL_H
@@ -14,8 +14,8 @@ struct call;
 /* The names of all pages, one per line. */
 void manual_list(FILE *f);
 
-/* Prints a page in man(7) to call->out; `name` may lack the section, and "jobctl-" before a command. An unknown
- * name is ERR_USAGE. */
+/* Prints a page in man(7) to call->out. The section in `name` may be omitted, and so may "jobctl-" before a command.
+ * ERR_USAGE: unknown name. */
 int manual_print(struct call *call, const char *name);
 
 /* The meaning of exit codes, for all commands. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spec_help.h - `jobctl help spec`: the keys of a job spec, and one of them with an example */
+/* spec_help.h - `jobctl help spec`: the keys of a job spec, or one key with an example */
 #ifndef CONTROLLER_HELP_SPEC_HELP_H
 #define CONTROLLER_HELP_SPEC_HELP_H
 

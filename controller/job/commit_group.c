@@ -29,8 +29,8 @@ struct member {
 };
 
 struct commit_group {
-    uv_prepare_t    before_waiting;     /* for what timers bring */
-    uv_check_t      after_events;       /* for what sockets bring */
+    uv_prepare_t    before_waiting;     /* commits what timers caused */
+    uv_check_t      after_events;       /* commits what sockets caused */
     struct member  *first, **end;
 };
 
@@ -147,7 +147,7 @@ static void log_change(const struct job *job, const struct job_core *was)
         log_info(tag, "%s%s%s", job_state_name(c->state), c->reason[0] ? ": " : "", c->reason);
 }
 
-/* The store has it all, so a failure is told and tried again at the next event. */
+/* The store has all of it, so a failure is only logged, and the next event tries again. */
 static void write_file(const struct member *m)
 {
     struct err err = { 0 };
@@ -199,7 +199,7 @@ static struct member *take_all(struct commit_group *g)
     return all;
 }
 
-/* First all are restored: what `lost` does may look at others. */
+/* Restores all jobs first, because `lost` may look at other jobs. */
 static void fail(struct member *all, const struct err *why)
 {
     struct member *next;

@@ -22,12 +22,12 @@ struct job;
 struct job_core;
 struct job_live_stats;
 
-/* When the store is open and the loop runs. */
+/* Call once the store is open and the loop runs. */
 int commit_group_open(struct daemon *d, struct err *err);
 /* Commits what is left. Accepts a daemon without one. */
 void commit_group_close(struct daemon *d);
 
-/* Before the next write changes the job: keeps its state, `was` and `stats`, for a failure. */
+/* Call before the next write changes the job: keeps its state, `was` and `stats`, to restore them on failure. */
 int commit_group_keep(struct job *job, const struct job_core *was, const struct job_live_stats *stats, struct err *err);
 
 /* The job's results were written into the group (job_store.h). */

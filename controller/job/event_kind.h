@@ -15,7 +15,7 @@ enum event_flag {
     EVENT_IS_NEWS = 2,      /* NEWS: --follow prints it ... */
     EVENT_IS_BAD = 4,       /* BAD: ... in yellow */
     EVENT_IS_EVIDENCE = 8,  /* WHY: evidence for `jobctl why` */
-    EVENT_IS_FAULT = 16,    /* FAULT: shows drills that the fault was noticed */
+    EVENT_IS_FAULT = 16,    /* FAULT: by which drills see that the fault was noticed */
     EVENT_IS_AGENTS = 32,   /* an agent sends it; otherwise the controller makes it */
     EVENT_IS_END = 64       /* END: of the attempt */
 };

@@ -44,7 +44,7 @@ static int64_t number_or(const json_t *v, int64_t otherwise)
 }
 
 /* What each node has to have: a `run:` command takes one CPU slot per rank, training all, or the share of its GPUs
- * (sched_need()). Nobody who gave no number of slots waits for more than this machine has. */
+ * (sched_need()). A job without a given number of slots never waits for more than this machine has. */
 static int64_t slots(const struct job *job, const json_t *r)
 {
     const int64_t here = job->remote == &remote_local ? job->daemon->cpus : 0;
@@ -54,7 +54,7 @@ static int64_t slots(const struct job *job, const json_t *r)
                      job->trains ? -1 : number_or(json_object_get(r, "ranks"), one_per_gpu));
 }
 
-/* Simulated nodes share all GPUs of this machine among themselves alone. */
+/* Simulated nodes share all GPUs of this machine, with no other jobs. */
 static void wants(struct job *job, const json_t *spec)
 {
     const json_t *r = json_object_get(spec, "resources");
@@ -63,7 +63,7 @@ static void wants(struct job *job, const json_t *spec)
     job->node_gpus = number_or(json_object_get(r, "gpus"), -1);
     job->node_cpus = slots(job, r);
     if (job->remote != &remote_local)
-        return;     /* it needs none of this machine */
+        return;     /* it needs no resources of this machine */
     job->want_gpus = job->nodes > 1 && job->node_gpus > 0 ? -1 : job->node_gpus;
     job->want_cpus = job->node_cpus > 0 ? job->node_cpus * job->nodes : job->node_cpus;
 }
@@ -306,7 +306,7 @@ static void note_lost(struct job *job, const json_t *name, const json_t *text, b
                                                "unusable", (int)unusable, "at_ms", (json_int_t)at_ms));
 }
 
-/* The nodes were lost as long ago as before. */
+/* Shifts the times of lost nodes, so that they were lost as long ago as before. */
 static void note_clock(struct job *job, const json_t *body)
 {
     const json_int_t by_ms = json_integer_value(json_object_get(body, "jump_ms"));

@@ -34,7 +34,7 @@ struct job_live_stats {
     struct job_rhythm rhythm;                   /* of its steps */
 };
 
-/* Present messages of an attempt or its placement; "" = nothing. */
+/* Current messages of an attempt or its placement; "" = nothing. */
 struct job_texts {
     char unplaced[240];         /* the nodes or the directory it waits for */
     char waits[240];            /* what its launcher waits for */
@@ -60,7 +60,7 @@ struct job_member {
     int     index;
     char   *point;          /* its values, a JSON map; NULL: none */
     int     wave, size;     /* the sweep has started it as one of `size` of its wave (sweep.h); 0: not known */
-    int64_t placed_ms;      /* its newest attempt, until an agent of it was heard; 0: none */
+    int64_t placed_ms;      /* its newest attempt, until its agent has answered; 0: none */
 };
 
 struct job {
@@ -69,7 +69,7 @@ struct job {
     char                  name[JOBS_NAME];
     int64_t               retry_of;
     int64_t               last_seq;
-    int64_t               matters_seq;    /* its newest event that job.json must have, as of replay.h */
+    int64_t               matters_seq;    /* its newest event that job.json must have, as replay.h found it */
     int64_t               gap_seq;        /* the event before which others were missing; 0: none */
     struct job_after     *after;
     size_t                nafter;
@@ -116,8 +116,8 @@ struct job {
 struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct err *err);
 void job_destroy(struct job *job);      /* accepts NULL; its attempt is closed (job_attempt.h) */
 
-/* Exchanges the parts that job_create() made from the two specs, both of one job that has never started; the other
- * parts stay, and the reasons of its wait are cleared. */
+/* Swaps the parts that job_create() made from two specs of one job that has never started; the other parts stay, and
+ * the reasons why it waits are cleared. */
 void job_exchange_spec(struct job *job, struct job *other);
 
 /* A sweep needs the resources of its next member. */
@@ -132,14 +132,14 @@ int64_t job_sweep_of(const struct job *job);
 /* Reads the origin, which a new job gets after job_create(). */
 int job_know_origin(struct job *job, const json_t *spec, struct err *err);
 
-/* Its own texts, to write there.  Before that, job->texts is shared by all and empty: queued jobs have none. */
+/* Its own texts, for writing. Before that, job->texts is empty and shared by all: queued jobs have none. */
 struct job_texts *job_texts(struct job *job);
 
 /* Applies the parts of an event outside the core: live stats, checkpoint path, nodes. Also for
  * replay. */
 void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t at_ms);
 
-/* The time of its newest step, if that is too old for its speed to say anything (job_rhythm.h); 0: it is not. */
+/* The time of its newest step, if that is too old for its speed to hold (job_rhythm.h); 0: it is not. */
 int64_t job_still_since(const struct job *job, int64_t now_ms);
 /* How its time was spent so far; what has passed since an old step does not count as productive. */
 void job_spent(struct goodput *out, const struct job *job, int64_t now_ms);
@@ -147,7 +147,7 @@ void job_spent(struct goodput *out, const struct job *job, int64_t now_ms);
 /* The job's row as the store keeps it. */
 void job_row_make(struct job_row *row, const struct job *job);
 
-/* How far the clocks have changed since its times were taken; *clock: as it was then. False: nothing. */
+/* How far the clocks have changed since its times were taken; *clock: as of then. False: not at all. */
 bool job_clock_look(const struct job *job, struct clock_jump *clock, struct clock_change *change);
 
 /* {job, attempt, nonce}: the head of each message to an agent of the newest attempt. */

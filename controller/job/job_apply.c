@@ -15,7 +15,7 @@
 #include "engine/base/err.h"
 #include "engine/base/json_make.h"
 
-/* Durations count from here on clocks that nobody sets. */
+/* From here on durations are counted on clocks that cannot be set. */
 static void start_clocks(struct job *job, const struct core_output *out)
 {
     for (int i = 0; i < out->count; i++)
@@ -25,8 +25,8 @@ static void start_clocks(struct job *job, const struct core_output *out)
         job->limit_ms = clock_boot_ms() + job->max_duration_ms;
 }
 
-/* What an agent or its launcher says may quote output of ranks: its text and body without secrets, to be
- * released by the caller. */
+/* Text and body from an agent or its launcher without secrets, since they may quote ranks' output. The caller releases
+ * them. */
 static int redact_input(struct core_input *in, json_t **body, char **text, const struct job *job, struct err *err)
 {
     struct redact *known = redact_create();
@@ -55,7 +55,7 @@ static int write_results(struct job *job, const struct job_core *was, const stru
     return 0;
 }
 
-/* What may wait for the end of the turn: events that need no more than to be acknowledged. */
+/* What may wait for the end of the turn: events that only need to be acknowledged. */
 static bool may_wait(const struct core_output *out, const struct event_source *told)
 {
     return told && out->count > 0 && out->effect == DO_NOTHING;

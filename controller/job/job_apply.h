@@ -32,8 +32,8 @@ struct job_edit {
  * the job out of the queue (fleet_take_out()), and puts it back if this fails. */
 int job_apply_edit(struct job *job, const struct job_edit *edit, struct err *err);
 
-/* Reports to the job, once, that the wall clock was set or the machine was suspended since its times were taken. Also
- * done before each job_apply(), so that no time is counted across a jump. */
+/* Records once, in the job's events, that the wall clock was set or the machine suspended since its times were taken.
+ * Also done before each job_apply(), so that no time is counted across a jump. */
 int job_apply_clock(struct job *job, struct err *err);
 
 #endif

@@ -216,7 +216,7 @@ static bool is_wanted(const char *dir)
     return lstat(path, &st) < 0 ? errno != ENOENT : st.st_nlink > 1;
 }
 
-/* Under a temporary name, so that an end meanwhile leaves no half of it. */
+/* Under a temporary name, so that no part of it stays under its name if the process dies meanwhile. */
 static void remove_original(const char *dir)
 {
     char tmp[SCRATCH_PATH];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job_code.h - the code of a job beside it, jobs/<id>/code, and the originals of snapshots, HOME/code/DIGEST
+/* job_code.h - a job's code in jobs/<id>/code, and the originals of snapshots in HOME/code/DIGEST
  *
  * The submitting command makes both (controller/code/code_take.h); here they become part of the job, get a writable
- * copy, and end with it.  An original stays as long as a job has a hard link of its manifest: the file system counts.
+ * copy, and are removed with it. An original stays as long as a job has a hard link to its manifest: the link count
+ * tells.
  *
  *   jobs/<id>/code/info.json, commit, diff.patch, manifest.json
  *   jobs/<id>/code/tree/       the writable copy; made before the first attempt, kept for all others
@@ -29,12 +30,12 @@ void job_code_original(char *out, size_t size, const char *home, const char *dig
 /* Makes HOME/code, removes the leftovers of dead processes, and takes the lock shared. */
 int job_code_open(int *lock, const char *home, struct err *err);
 
-/* A hard link. Where there are none, a copy, and the original is never removed. */
+/* Makes a hard link; where the file system has none, a copy, and the original is never removed. */
 int job_code_link(const char *from, const char *to, struct err *err);
 
 /* ---- of a job; `dir` is jobs/<id> ---- */
 
-/* Takes HOME/code/`name` (code_take.h) as the job's. With `must` it has a snapshot. */
+/* Makes HOME/code/`name` (code_take.h) the job's code. `must`: the spec demands a snapshot. */
 int job_code_adopt(const struct daemon *d, int64_t id, const char *name, bool must, struct err *err);
 
 /* A retry runs the code of the job that it retries. */
@@ -54,10 +55,10 @@ int job_code_unpack(const char *dir, struct err *err);
 
 /* ---- the end ---- */
 
-/* Before the job's directory is removed: directories that may not be written would stay. */
+/* Call before the job's directory is removed: write-protected directories would stay. */
 void job_code_loosen(const char *dir);
 
-/* Removes originals that no job has. Does nothing during a submit: the next removal does it. */
+/* Removes originals that no job uses. Does nothing during a submit: the next removal does it. */
 void job_code_collect(const char *home);
 
 #endif

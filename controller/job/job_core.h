@@ -22,9 +22,9 @@
  *                   least: minimum nodes that Slurm may allocate (controller/nodes/placement.h)
  *   agent_up        {node, boot_id, pid, start_time, incarnation, version}
  *   agent_lost      {text, step, cause}             proven dead, with all processes that it started; cause: disk_full,
- *                   or a word that no retry helps; absent: none of those
- *   start_failed    {text, step, cause, node}       the same of an attempt whose agent never connected; cause: a word of
- *                   agent/core/cause.h
+ *                   or a cause that no retry helps; absent: none of those
+ *   start_failed    {text, step, cause, node}       the same for an attempt whose agent never connected; cause: a word
+ *                   of agent/core/cause.h
  *   stop_requested  {reason, limit, now}            limit: by max_duration, not by a user
  *   retry           {text, delay_ms, not_before_ms}
  *   clock           {text, jump_ms, suspended_ms, clock}   this machine's wall clock was set, or it was suspended
@@ -119,7 +119,7 @@ struct core_input {
 
 struct core_event {
     enum event_kind kind;
-    const char     *name;           /* of the kind, also of one that this program does not know */
+    const char     *name;           /* of the kind, even if this program does not know it */
     bool            from_agent;
     bool            keep;
     int64_t         at_ms;
@@ -151,7 +151,7 @@ int job_core_can_edit(const struct job_core *core, struct err *err);
 /* True if the scheduler may place the job. */
 bool job_core_waits(const struct job_core *core);
 
-/* Does it wait for a full disk: with its ranks (since then), or without, until it is tried again (1)? 0: no. */
+/* Whether it waits for a full disk: since when, if its ranks live; 1 if not, until it is retried; 0: it does not. */
 int64_t job_core_disk_wait(const struct job_core *core);
 
 /* The remaining back-off for a program that has just read the job from the store. A wall clock
@@ -165,7 +165,7 @@ json_t *job_core_clock(int64_t boot, const struct clock_jump *clock);
 
 /* How the job's time was spent so far. Live ranks count as productive beyond `best`. */
 void job_core_spent(struct goodput *out, const struct job_core *core, int64_t now_ms);
-/* The same, of live ranks that have made no step since that time, which may be their last: from then on they hang. */
+/* The same for live ranks without a step since that time, which may be their last: from then on they count as hung. */
 void job_core_spent_still(struct goodput *out, const struct job_core *core, int64_t now_ms, int64_t since_ms);
 
 #endif

@@ -51,7 +51,7 @@ static bool cause_is_full(const json_t *body)
     return strcmp(field_text(body, "cause"), cause_name(CAUSE_DISK_FULL)) == 0;
 }
 
-/* After a failure; the wait for a full disk is a share of its own. */
+/* After a failure; the wait for a full disk has a separate bucket. */
 static enum bucket back_off(const struct job_core *c)
 {
     return c->full ? BUCKET_DISK : BUCKET_RESTART;
@@ -81,8 +81,8 @@ void job_core_charge(struct job_core *c, int64_t at_ms)
     }
 }
 
-/* Ranks whose end was never reported: charge the share of steps that were new.  Of steps that are
- * stored only: a replay must come to the same. */
+/* Ranks whose end was never reported: charge the share of steps that were new. Only stored steps count: a replay must
+ * give the same result. */
 static void goodput_lost(struct job_core *c, int64_t at_ms)
 {
     int64_t from = c->gen_from > 0 ? c->gen_from : 0, done = c->stored_step - from;
@@ -90,8 +90,8 @@ static void goodput_lost(struct job_core *c, int64_t at_ms)
     job_goodput_guess(&c->goodput, at_ms, done > 0 && fresh > 0 ? (double)fresh / (double)done : 0);
 }
 
-/* When the ranks began whose end this tells, if no stored event has their start (an agent without memory loses
- * events); otherwise the time of the event. */
+/* When the ranks whose end this event reports began, if no stored event has their start (an agent without memory loses
+ * events); otherwise the event's time. */
 static int64_t missed_start(const struct job_core *c, const struct core_event *e, struct goodput *spent)
 {
     const int64_t np = field_safe_int(e->body, "np", c->np);
@@ -255,7 +255,7 @@ static void apply_reason(struct job_core *c, const struct core_event *e)
     copy(c->reason, sizeof(c->reason), field_text(e->body, "text"));
 }
 
-/* A run without its GPU is slow for as long as it lasts: status says so, too. */
+/* A run without its GPU stays slow to its end, so status shows it too. */
 static void apply_warning(struct job_core *c, const struct core_event *e)
 {
     if (body_is(e->body, "lasts"))
@@ -349,7 +349,7 @@ static void shift(int64_t *at_ms, int64_t by_ms)
         *at_ms += by_ms;
 }
 
-/* Its times, as the clock that was set would have told them. */
+/* Its times, as the newly set clock would have shown them. */
 static void apply_clock(struct job_core *c, const struct core_event *e)
 {
     const int64_t by_ms = field_safe_int(e->body, "jump_ms", 0);

@@ -93,7 +93,7 @@ static int take_submitted(struct job_env *e, const struct job_env_source *from)
     return 0;
 }
 
-/* As it was; its secrets, which ended with the job, from the one who retries it. */
+/* The older job's environment. Its secrets were deleted with the job, so they come from the user who retries it. */
 static int take_older(struct job_env *e, const struct job_env_source *from)
 {
     for (const char *at = NULL; (at = env_file_next(from->older, at));) {
@@ -219,7 +219,7 @@ bool job_env_complete(const struct job *job)
 
 /* ---- the end ---- */
 
-/* Of another job, where an older store was restored: what it runs with stays. */
+/* True if the directory is another job's, after an older store was restored: what that job runs with stays. */
 static bool is_of_another(const char *home, int64_t id, const char *origin)
 {
     json_t *spec = job_dir_spec(home, id);
@@ -253,7 +253,7 @@ static bool there_is(const struct daemon *d, int64_t id, const char *name)
     return access(path, F_OK) == 0;
 }
 
-/* With the origin that the store has. */
+/* For a job of the store, with the origin stored there. */
 static void end_stored(const struct daemon *d, int64_t id)
 {
     char *yaml = NULL, *canonical = NULL;

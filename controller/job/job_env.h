@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job_env.h - the environment of a job beside it, jobs/<id>/env and secrets.env (agent/os/env_file.h)
+/* job_env.h - a job's environment in jobs/<id>/env and secrets.env (agent/os/env_file.h)
  *
  * Written before the job is stored, mode 0600, and read by the job's agents; values of secrets are in secrets.env
  * and nowhere else on disk, until the job's end.  Not in the spec, the store, a snapshot, a mirror or a report: a
@@ -19,7 +19,7 @@ struct err;
 struct job;
 struct store;
 
-/* From what it is made; NULL: none. All borrowed. */
+/* What it is made from; NULL: none. All borrowed. */
 struct job_env_source {
     const json_t *spec;         /* env_from and secrets */
     const json_t *environment;  /* {NAME: value} of the submitter; NULL: the client did not send it */
@@ -48,7 +48,7 @@ json_t *job_env_describe(const char *dir, const json_t *spec);
 /* Loads job->secrets, the values to be kept out of what is stored. */
 void job_env_recall(struct job *job);
 
-/* Are the values of the secrets that its spec names there? True without such. */
+/* True if there are values for all secrets that its spec names. */
 bool job_env_complete(const struct job *job);
 
 /* The job is done: deletes the values of its secrets, unless the directory is that of a job of another origin. */

@@ -95,7 +95,7 @@ static json_t *content_make(const struct job *job, struct err *err)
     return out;
 }
 
-/* The data are synced behind the new name: one sync is for both. A name without its data is a damaged file, and is
+/* The data are synced after the renaming: one sync serves both. A name without its data is a damaged file, and is
  * written again from the store. */
 static int put(int dir, json_t *content, bool durable)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job_file.h - jobs/<id>/job.json: what a job is and where it stands, for the day on which the store is lost
+/* job_file.h - jobs/<id>/job.json: what a job is and where it stands, in case the store is lost
  *
  * The store (jobs.db) is the truth. Beside each job one small file repeats what must not be lost with it:
  *
@@ -13,9 +13,9 @@
  *   placed, lost, lease_ms, checkpoint, loss, samples_per_s: those of struct job
  *
  * It is written after the commit of each event that job_file_matters() names, and before its effect; with those of
- * job_file_durable() it is on the disk before the effect. So it is never ahead of the store that wrote it. Its name
- * is changed last, so it is whole or the one before. A daemon that died in between, or whose disk was full, is
- * followed by one that writes it at its start (controller/daemon/takeover.h).
+ * job_file_durable() it is on the disk before the effect. So it is never ahead of the store that wrote it. It is
+ * renamed into place last, so it is whole or the previous one. If a daemon dies in between, or its disk is full, the
+ * next daemon writes it at its start (controller/daemon/takeover.h).
  *
  * Which one wins:
  *   store lost or damaged        its newest sound copy, then as below (controller/daemon/snapshots.h)
@@ -44,16 +44,16 @@ struct job;
 bool job_file_matters(enum event_kind kind);
 bool job_file_durable(enum event_kind kind);
 
-/* Makes the directory of a job that has not started. Nothing is written in a strange directory (struct job). */
+/* Makes the directory of a job that has not started. Nothing is written in another job's directory (struct job). */
 int job_file_write(const struct job *job, bool durable, struct err *err);
 
 /* A new reference. NULL: err->errnum is ENOENT where there is none; ERR_DATA: damaged, or of another format. */
 json_t *job_file_read(const char *home, int64_t id, struct err *err);
 
-/* Is the directory that of another job than the one of this origin? `spec`: its spec.json, or NULL. */
+/* True if the directory is that of another job than the one of this origin. `spec`: its spec.json, or NULL. */
 bool job_file_of_another(const char *home, int64_t id, const json_t *spec, const char *origin);
 
-/* Has the directory a job.json or a spec.json? A removal takes both first, and may leave checkpoints. */
+/* True if the directory has a job.json or a spec.json. A removal deletes both first, and may leave checkpoints. */
 bool job_file_is_job(const char *home, int64_t id);
 
 #endif

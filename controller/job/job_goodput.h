@@ -23,7 +23,7 @@ struct job_goodput {
     int64_t ranks_since_ms;         /* ranks live since then; 0: no ranks */
     int64_t np;                     /* of the newest generation, 0: none yet */
     int64_t disk_ms;                /* of these ranks, so far: in waits for a full disk that are over */
-    int64_t disk_since_ms;          /* they wait for a full disk since then; 0: they do not */
+    int64_t disk_since_ms;          /* since when they wait for a full disk; 0: they do not */
 };
 
 /* Charges the time up to at_ms to the bucket; no effect while ranks live or after a clock step
@@ -39,7 +39,7 @@ void job_goodput_disk(struct job_goodput *a, int64_t at_ms, bool waits);
 /* The ranks ended; their agent reported how the time was spent. */
 void job_goodput_told(struct job_goodput *a, int64_t at_ms, const struct goodput *s);
 
-/* The ranks ended without a report: `fresh` (0 to 1) of the time made new steps, but for waits for a disk. */
+/* The ranks ended without a report: `fresh` (0 to 1) of the time, except waits for a disk, made new steps. */
 void job_goodput_guess(struct job_goodput *a, int64_t at_ms, double fresh);
 
 /* No more ranks: held-back time is multiplied by the last np, or by 1. */

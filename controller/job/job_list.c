@@ -76,7 +76,7 @@ static int64_t number(const json_t *row, const char *key)
     return json_integer_value(json_object_get(row, key));
 }
 
-/* Done jobs are not told apart. */
+/* Done jobs are not distinguished. */
 static int rank_of(const struct job_list_item *item)
 {
     return item->word > HELD ? WORDS : item->word;
@@ -104,7 +104,7 @@ void job_list_sort(json_t *rows)
     const size_t count = json_array_size(rows);
     struct job_list_item *items = calloc(count + 1, sizeof(*items));
     if (!items)
-        return; /* as it came: newest first */
+        return; /* unsorted: newest first */
     for (size_t i = 0; i < count; i++) {
         json_t *row = json_array_get(rows, i);
         items[i] = (struct job_list_item){word_of(row), number(row, "priority"), number(row, "id"), json_incref(row)};

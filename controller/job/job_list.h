@@ -19,10 +19,10 @@ typedef unsigned job_list_words;
 
 enum { JOB_LIST_ACTIVE = 0x3f, JOB_LIST_DONE = 0x1c0 };
 
-/* From "running,failed"; done and active stand for all of theirs. -1: an unknown word (ERR_USAGE). */
+/* From "running,failed"; done and active stand for all their words. -1: an unknown word (ERR_USAGE). */
 int job_list_parse(job_list_words *words, const char *text, struct err *err);
 
-/* Is a row's word among them? */
+/* True if a row's word is among them. */
 bool job_list_has(job_list_words words, const json_t *row);
 
 /* A job to be sorted; `of` is the caller's. */

@@ -17,7 +17,7 @@
 #include "engine/base/err.h"
 #include "engine/base/field.h"
 
-/* What the events of one input say; at most one piece of news each. */
+/* The news in the events of one input; at most one per event. */
 struct found {
     struct notice_news news[CORE_EVENTS + 1];
     int                n;
@@ -50,7 +50,7 @@ static void look(struct found *f, const struct job *job, const struct core_event
         find(f, job, e, NOTICE_RECOVERING, job->core.reason);
 }
 
-/* The next failure without progress is the last one. */
+/* News if the next failure without progress would be the last one. */
 static void look_at_budget(struct found *f, const struct job *job, const struct job_core *was,
                            const struct core_output *out)
 {
@@ -70,7 +70,7 @@ static bool has(const json_t *list, const char *word)
     return false;
 }
 
-/* The end at max_duration is news for `budget` too. */
+/* A failure at max_duration also counts as the event `budget`. */
 static bool is_wanted(struct notice_news *news, const struct job *job, const json_t *on)
 {
     if (has(on, notice_event_name(news->event)))
@@ -133,7 +133,7 @@ int job_notice_note(struct job *job, const struct job_core *was, const struct co
     struct found f = { .n = 0 };
     struct config config;
     struct err why = { .code = ERR_NONE };
-    if (job->member)      /* its sweep tells */
+    if (job->member)      /* its sweep reports */
         return 0;
     for (int i = 0; i < out->count; i++)
         look(&f, job, &out->events[i]);

@@ -24,7 +24,7 @@ struct job_order {
 
 /* -1: out of memory. An entry of the same numbers is replaced. */
 int job_order_put(struct job_order *o, int64_t a, int64_t b, void *of);
-/* Without effect if there is none. */
+/* No effect if there is none. */
 void job_order_drop(struct job_order *o, int64_t a, int64_t b);
 /* The index of the first entry that is not before (a, b); o->count: none. */
 size_t job_order_find(const struct job_order *o, int64_t a, int64_t b);

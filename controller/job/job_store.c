@@ -78,7 +78,7 @@ static int write_checkpoint(struct job *job, const struct core_event *e, struct 
     return checkpoints_put(job->daemon->store, job->core.id, &row, err);
 }
 
-/* The loss curve's counter decides for all curves: they have the same steps. */
+/* The loss curve's counter serves all curves: they have the same steps. */
 static int make_room(struct job *job, struct draft *draft, struct err *err)
 {
     struct store *s = job->daemon->store;
@@ -94,7 +94,7 @@ static int make_room(struct job *job, struct draft *draft, struct err *err)
     return metrics_count(&draft->curve_points, s, id, "loss", err);
 }
 
-/* NaN: the event does not tell it. */
+/* NaN: the event does not have it. */
 static double value_of(const char *curve, const struct core_event *e)
 {
     const json_t *v = json_object_get(e->body, curve);
@@ -123,7 +123,7 @@ static int write_curves(struct job *job, struct draft *draft, const struct core_
     return 0;
 }
 
-/* Of a job that was taken over. */
+/* The attempt of a job that was taken over. */
 static int take_attempt(struct job *job, struct draft *draft, const struct core_event *e, struct err *err)
 {
     struct store *s = job->daemon->store;
@@ -176,7 +176,7 @@ static int write_consequences(struct job *job, struct draft *draft, const struct
     return 0;
 }
 
-/* Adds the goodput settled since to the newest generation. */
+/* Adds the goodput settled since then to the newest generation. */
 static int write_spent(struct job *job, const struct job_core *was, struct err *err)
 {
     const struct job_core *c = &job->core;
@@ -243,7 +243,7 @@ static int write_spec(struct job *job, const char *yaml, const char *canonical, 
     return jobs_edit(job->daemon->store, &row, yaml, canonical, err);
 }
 
-/* Of an edited job; NULL: its spec stays. */
+/* The new spec of an edited job; NULL: the spec is unchanged. */
 struct spec_texts {
     const char *yaml, *canonical;
 };
@@ -330,7 +330,7 @@ int job_store_take_over(struct job *job, const struct job_row *row, const struct
     job_note(job, EVENT_SUBMITTED, events[0].body, events[0].at_ms);
     if (!row)
         rc = job_store_submit(job, &first, yaml, canonical, err);
-    else if (goodput_rows_forget(s, job->core.id, err) == 0)    /* all of it comes with the second event */
+    else if (goodput_rows_forget(s, job->core.id, err) == 0)    /* the second event brings all of it */
         rc = write_spec(job, yaml, canonical, err);
     if (rc == 0)
         rc = take_over(job, &events[1], after, err);

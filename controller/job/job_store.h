@@ -24,13 +24,13 @@ struct event_source {
     int64_t incarnation;
 };
 
-/* `job->core` is the state after the input, `was` the state before. Sets the job's last_seq,
- * attempt row and curve counters; on failure these and the store are unchanged. Written into the store's group, which
- * the caller commits (store_commit_group()). */
+/* `job->core` is the state after the input, `was` the state before. Updates the job's last_seq, attempt row and curve
+ * counters; on failure these and the store are unchanged. Written into the store's group, which the caller commits
+ * (store_commit_group()). */
 int job_store_write(struct job *job, const struct job_core *was, const struct core_output *out,
                     const struct event_source *told, struct err *err);
 
-/* The same of an edit, with the texts of the new spec, which is `job`'s already. */
+/* The same for an edit, with the texts of the new spec, which `job` already has. */
 int job_store_edit(struct job *job, const struct job_core *was, const struct core_output *out, const char *yaml,
                    const char *canonical, struct err *err);
 
@@ -39,7 +39,7 @@ int job_store_submit(struct job *job, const struct core_output *out, const char 
                      const char *canonical, struct err *err);
 
 /* Stores a job as its job.json has it (takeover.h), into the store's group: `events` are its first one and `rebuilt`,
- * which gets the number after + 1; row: what the store has of it, NULL: nothing. */
+ * which gets the number after + 1; row: the store's row of it, or NULL. */
 int job_store_take_over(struct job *job, const struct job_row *row, const struct core_event *events, int64_t after,
                         const char *yaml, const char *canonical, struct err *err);
 

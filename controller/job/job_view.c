@@ -143,7 +143,7 @@ static void format_status(char *out, size_t size, const json_t *row, const char 
         snprintf(out, size, "%s", held && strcmp(state, "pending") == 0 ? "held" : state);
 }
 
-/* Of a sweep: how many of its members are done. */
+/* For a sweep: how many of its members are done. */
 static void format_members(char *out, size_t size, const json_t *members)
 {
     static const char *const done[] = {"succeeded", "failed", "cancelled"};
@@ -225,7 +225,7 @@ static void format_elapsed(char *out, size_t size, const json_t *row, const char
         job_view_duration(out, size, (to < 0 ? (double)time(NULL) : to) - from);
 }
 
-/* Of a job that was over at once it would only say how long an agent takes to start. */
+/* For a job that was over at once it would only show how long an agent takes to start. */
 static void format_goodput(char *out, size_t size, const json_t *row, const char *name)
 {
     const double from = job_view_time(json_string_value(json_object_get(row, "started_at")));
@@ -401,7 +401,7 @@ enum terminal_style job_view_style(const json_t *row)
     return strcmp(state, "recovering") == 0 ? STYLE_YELLOW : STYLE_PLAIN;
 }
 
-/* Ended as intended: such a reason is not worth a line on the screen. */
+/* True if the job ended as intended: then its reason is not worth a line on the screen. */
 static bool ended_plainly(const json_t *row)
 {
     return strcmp(field_text(row, "result"), "succeeded") == 0 || strcmp(field_text(row, "reason"), "on request") == 0;

@@ -12,7 +12,7 @@
 #include "controller/job/job_view.h"
 #include "engine/base/text_append.h"
 
-/* Both kinds begin with a job and its bytes. */
+/* Both structs begin with a job and its bytes. */
 _Static_assert(offsetof(struct reclaim_dir, bytes) == offsetof(struct reclaim_item, bytes) &&
                offsetof(struct reclaim_dir, job) == offsetof(struct reclaim_item, job), "compare() reads both kinds");
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reclaim_list.h - the done jobs whose removal frees most, and directories of theirs to delete by hand, as sentences
+/* reclaim_list.h - the done jobs whose removal frees most, and their directories to delete by hand, as sentences
  *
  * Pure: no clock, no I/O.
  */
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A sentence names so many jobs, and none that would free less. */
+/* A sentence names at most so many jobs, and none that would free fewer bytes. */
 enum { RECLAIM_NAMED = 8, RECLAIM_LEAST = 1 << 20 };
 
 struct reclaim_item {

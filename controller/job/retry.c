@@ -44,7 +44,7 @@ bool retry_counts(const char *cause)
     return true;
 }
 
-/* Is there another host that has not failed since the last one of them answered? */
+/* True if there is another host that has not failed since one of them last answered. */
 static bool has_place(const struct retry_case *c)
 {
     if (is_cause(c, "host_unusable"))

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* retry.h - after a failed attempt: whether to retry, when, and the sentence that says so
+/* retry.h - after a failed attempt: whether to retry, when, and a sentence about it
  *
  * Pure: no clock, no I/O.
  * Only failures without progress count: the first step beyond the best so far
  * resets the count.  Back-off starts at the second such failure, doubles, and
  * has jitter, so that jobs that failed together do not restart together.
- * A full disk is not a fault of the job: the job is tried again until there is room. So is a checkpoint.dir into which
- * another job writes, or a host that cannot be reached. That wait grows with its own attempts only, and these do not
+ * A full disk is not the job's fault: the job is retried until there is space. The same holds for a checkpoint.dir into
+ * which another job writes, and for a host that cannot be reached. The wait grows with such attempts only, which do not
  * count as failures. Of several hosts the next one is tried at once; the wait begins when each of them has failed.
  */
 #ifndef CONTROLLER_JOB_RETRY_H
@@ -29,8 +29,8 @@ struct retry_rules {
 };
 
 struct retry_case {
-    const char *cause;          /* word of agent/core/cause.h */
-    const char *text;           /* how it ended, one sentence */
+    const char *cause;          /* a name from agent/core/cause.h */
+    const char *text;           /* how the attempt ended, one sentence */
     bool        helps;          /* false: a retry would fail the same way */
     bool        gave_up;        /* the agent used up its restarts; `text` says so */
     bool        early;          /* the agent has not restarted it; `text` says why */
@@ -50,8 +50,8 @@ struct retry_verdict {
 
 void retry_decide(struct retry_verdict *out, const struct retry_rules *rules, const struct retry_case *c);
 
-/* Does it count as a failure of the job? Whoever makes room on a disk, or has the directory, is not part of it: it is
- * tried again without limit. */
+/* True if it counts as the job's failure. A full disk, a directory in use, and an unreachable or unusable host do not:
+ * then the job is retried without limit. */
 bool retry_counts(const char *cause);
 
 /* Milliseconds to wait after this failure. */

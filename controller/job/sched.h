@@ -5,8 +5,8 @@
  * Input: the queue and the node's resources; output: a verdict per job.  Order
  * is priority, then id.  A job that waits only for slots reserves the free ones,
  * so that later jobs cannot starve it; a job that waits for anything else
- * (held, dependency, back-off, directory) reserves nothing.  Passes use sched_queue.h, which starts the same jobs
- * without a look at the rest; this file says of each why it waits.
+ * (held, dependency, back-off, directory) reserves nothing. Passes use sched_queue.h, which starts the same jobs
+ * without looking at the rest; this file finds for each job why it waits.
  */
 #ifndef CONTROLLER_JOB_SCHED_H
 #define CONTROLLER_JOB_SCHED_H
@@ -66,12 +66,12 @@ struct sched_node {
     int64_t gpus, gpus_free;
 };
 
-/* The place of a job among those of its priority: by id, but a member of sweep `sweep` (0: none) stands before the
- * sweep and behind all jobs that were submitted before that; members by index. */
+/* The place of a job among those of its priority: by id, but a member of sweep `sweep` (0: none) comes before the sweep
+ * and after all jobs submitted before that; members are ordered by index. */
 int64_t sched_order(int64_t id, int64_t sweep, int64_t index);
 
-/* What a job takes of a node: -1 is all of it, and so are more GPUs than the node is known to have, which its agent
- * counts anew. A job that needs all CPU slots, but so many GPUs, takes the share of those GPUs. */
+/* What a job takes from a node: -1 is all of it, and so are more GPUs than the node is known to have, since its agent
+ * counts them again. A job that needs all CPU slots but only some GPUs takes the share of those GPUs. */
 struct sched_need {
     int64_t cpus, gpus;
 };

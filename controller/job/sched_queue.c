@@ -63,7 +63,7 @@ int sched_queue_put(struct sched_queue *q, struct sched_job *j)
     }
     if (j->dep == DEP_OPEN || j->held || j->writer)
         return 0;
-    if (j->not_before_ms > 0) {     /* the next pass looks whether it is over */
+    if (j->not_before_ms > 0) {     /* the next pass checks whether it is over */
         j->shelf = SHELF_BACKOFF;
         return job_order_put(&q->backoffs, j->not_before_ms, j->id, j);
     }

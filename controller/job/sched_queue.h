@@ -32,8 +32,8 @@ int sched_queue_put(struct sched_queue *q, struct sched_job *job);
 void sched_queue_drop(struct sched_queue *q, struct sched_job *job);
 
 /* Finds the jobs to start now, in order, and those whose dependency failed: q->starts, valid until the next pass.
- * They stay filed. *node returns what remains free, *wake when the next back-off ends, or -1. Returns -1 when
- * memory is out. */
+ * They stay filed. *node returns what remains free, *wake when the next back-off ends, or -1. Returns -1 if out of
+ * memory. */
 int sched_queue_pass(struct sched_queue *q, struct sched_node *node, int64_t now_ms, int64_t *wake);
 
 void sched_queue_fini(struct sched_queue *q);

@@ -7,7 +7,7 @@
  *
  * With launch: slurm members start in waves, each of which becomes a job array (controller/remote/slurm_array.h), of
  * which Slurm runs max_parallel at once.  A wave has as many members as the sweep may have in Slurm's queue.  It starts
- * when all before it have ended, or when half of max_parallel have and it needs no limit of its own: so no more than
+ * when all before it have ended, or when half of max_parallel have and it needs no separate limit: so no more than
  * max_parallel run, although Slurm limits each array by itself.
  */
 #ifndef CONTROLLER_JOB_SWEEP_H
@@ -43,7 +43,7 @@ void sweep_destroy(struct sweep *s);    /* accepts NULL */
 /* The index of the next member; -1: all have started. */
 int sweep_next(const struct sweep *s);
 
-/* May the next member start, as far as max_parallel allows? */
+/* True if max_parallel allows the next member to start. */
 bool sweep_may_start(const struct sweep *s);
 
 /* All members are done. */
@@ -54,10 +54,10 @@ void sweep_started(struct sweep *s, int index);
 void sweep_withdraw(struct sweep *s, int index);
 void sweep_ended(struct sweep *s, enum job_result result);
 
-/* An attempt of a member lives, or has ended (by: 1, -1). */
+/* An attempt of a member has started (by: 1) or ended (-1). */
 void sweep_attempt(struct sweep *s, int by);
 
-/* May a member that has to restart do so beside the others? */
+/* True if a member that has to restart may do so beside the others. */
 bool sweep_has_place(const struct sweep *s);
 
 /* Its members that have not started. */

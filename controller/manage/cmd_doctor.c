@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_doctor.c - jobctl doctor: check whether this machine can run jobs, or a given one
+/* cmd_doctor.c - jobctl doctor: check whether this machine can run jobs, or a given job
  *
  * jobctl-agent makes the checks (agent/doctor/doctor.h), here or on all hosts of the spec
  * (doctor_hosts.h). No daemon is needed, so doctor works when nothing else does.

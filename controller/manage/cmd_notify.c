@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_notify.c - jobctl notify: list the targets of messages about jobs, and send a test message */
+/* cmd_notify.c - jobctl notify: list the targets of notifications, and send a test message */
 #include <stdio.h>
 #include <string.h>
 

@@ -12,9 +12,9 @@
  *   {do: connect, start}                     {}; from then on the streams are those of the daemon's socket
  *   {do: port, port}                         {}; the same for a port of 127.0.0.1, such as that of the dashboard
  *
- * An error is {error: {code, text}, ...}, with the mistakes of a spec as diagnostics_to_json() writes them.  Ends with
- * its input, or when the daemon closes the connection. With words it becomes that command (far_command.h) after
- *  FAR_HOST_READY. Who can run it has a shell of this user anyway.
+ * An error is {error: {code, text}, ...}, with the mistakes of a spec as diagnostics_to_json() writes them. Ends at the
+ * end of its input, or when the daemon closes the connection. Given arguments, it becomes that command (far_command.h)
+ * after FAR_HOST_READY. Whoever can run it has this user's shell anyway.
  */
 #include <errno.h>
 #include <limits.h>

@@ -2,7 +2,7 @@
 /* drill.h - injects a fault into a running job and measures its recovery
  *
  * Works from outside, like a real fault: signals, bytes of a file, a resource limit. Each target is
- * first verified to belong to the job. Only on the machine of the job.
+ * first verified to belong to the job. Works only on the job's machine.
  */
 #ifndef CONTROLLER_MANAGE_DRILL_H
 #define CONTROLLER_MANAGE_DRILL_H

@@ -15,7 +15,7 @@ struct err;
  * fails: -1 with call->err set. */
 int far_command_run(struct call *call, int argc, char **argv);
 
-/* On the far host: becomes `jobctl` with the encoded words, of which the first ones may be NAME=VALUE. Does not return,
+/* On the far host: becomes `jobctl` with the encoded words, the first of which may be NAME=VALUE. Does not return,
  * unless it fails. */
 int far_command_become(char *const *words, int n, struct err *err);
 

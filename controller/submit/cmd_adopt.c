@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_adopt.c - jobctl adopt: continue a job of another machine from its mirror */
+/* cmd_adopt.c - jobctl adopt: continue another machine's job from its mirror */
 #include <dirent.h>
 #include <limits.h>
 #include <pwd.h>

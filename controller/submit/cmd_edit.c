@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_edit.c - jobctl edit: another spec for a job that has not started */
+/* cmd_edit.c - jobctl edit: replace the spec of a job that has not started */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_fetch.c - jobctl fetch: models of a Hugging Face hub into the cache of this machine
+/* cmd_fetch.c - jobctl fetch: download models from a Hugging Face hub into this machine's cache
  *
- * jobctl-fetch downloads (agent/fetch); this command finds out what: names, or those of a spec.
+ * jobctl-fetch downloads (agent/fetch); this command determines which models: those named, or those in a spec.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_plan.c - jobctl plan: print the plan of a spec, without submitting, or the plan of a job
  *
- * The daemon says whether it has a machine; jobctl-agent decides ranks, devices and
- * environment; jobctl-train computes memory and batches.  This command only asks
- * them.  For a job it prints the plan of the newest attempt.
+ * The daemon knows whether a machine can take the job; jobctl-agent decides ranks, devices and
+ * environment; jobctl-train computes memory and batches. This command only queries them. For a job it prints the plan
+ * of the newest attempt.
  */
 #include <stdio.h>
 #include <string.h>

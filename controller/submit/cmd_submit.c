@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_submit.c - jobctl submit: check a spec, send it to the daemon, follow the job if asked */
+/* cmd_submit.c - jobctl submit: check a spec, send it to the daemon, follow the job if requested */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  *
  * Pure: no clock, no I/O.
  * Several words are a command: each is quoted, so that the shell of `run:` sees exactly these words; NAME=VALUE in
- * front stays an assignment.  One word alone is a line of shell ("make && ./train") and is taken as it is.
+ * front stays an assignment.  A single word is a shell line ("make && ./train") and is taken as is.
  */
 #ifndef CONTROLLER_SUBMIT_COMMAND_TEXT_H
 #define CONTROLLER_SUBMIT_COMMAND_TEXT_H
@@ -13,7 +13,7 @@
 
 struct err;
 
-/* Keys of the spec beside `run`; NULL and -1: left out. */
+/* Other keys of the spec than `run`; NULL and -1: left out. */
 struct command_wish {
     const char *name;
     int64_t     ranks, gpus;
@@ -25,7 +25,7 @@ char *command_text_shell(const char *const *words, int count, struct err *err);
 /* A spec in YAML with that `run`; the caller frees it. Without a name: command_text_name(). */
 char *command_text_spec(const struct command_wish *wish, const char *const *words, int count, struct err *err);
 
-/* What the job is called: the script of an interpreter or a launcher, else the program; without folder and suffix. */
+/* The job's name: the script that an interpreter or a launcher runs, else the program, without directory and suffix. */
 void command_text_name(char *out, size_t size, const char *const *words, int count);
 
 #endif

@@ -3,7 +3,8 @@
  *
  * Pure: no clock, no I/O.
  * Without overrides it is the text as submitted. Otherwise it begins with a comment, then a line "# --set KEY=VALUE"
- * for each and "#"; one with a line end in it is written as JSON. The user can change and remove them there.
+ * for each override and a line "#"; an override that contains a line end is written as JSON. The user can change or
+ * remove these lines.
  */
 #ifndef CONTROLLER_SUBMIT_EDIT_TEXT_H
 #define CONTROLLER_SUBMIT_EDIT_TEXT_H
@@ -13,7 +14,7 @@
 /* `set`: texts, or NULL. For free(); NULL: no memory. */
 char *edit_text_make(const char *yaml, const json_t *set);
 
-/* The text of the spec, which is the end of `text`; *set: the overrides above it, a new list. */
+/* The spec's text, which is the last part of `text`; *set: the overrides above it, a new list. */
 const char *edit_text_split(json_t **set, const char *text);
 
 /* The overrides for the parser, a new list. An override that was stored without its secret gets its value from the

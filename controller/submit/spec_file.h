@@ -17,7 +17,7 @@ json_t *spec_file_secrets(const json_t *names, struct err *err);
 enum { AFTER_TEXT = 1024 };
 int spec_file_set(struct call *call, const char **set, char after[AFTER_TEXT]);
 
-/* Of an argument FILE|JOB: is it a file, also one that is missing? */
+/* True if an argument FILE|JOB means a file, even a missing one. */
 bool spec_file_is(const char *word);
 
 /* Reads `file` ("-" is standard input), checks it with `set`, and looks up its secrets. *request
@@ -26,7 +26,7 @@ bool spec_file_is(const char *word);
 int spec_file_request(struct call *call, const char *file, const char *const *set, int nset,
                       json_t **request, json_t **spec);
 
-/* The same for a text, which messages call `file`; its folder is the base of paths. */
+/* The same for a text that messages call `file`; the directory of `file` is the base of relative paths. */
 int spec_file_text_request(struct call *call, const char *text, const char *file, const char *const *set, int nset,
                            json_t **request, json_t **spec);
 

@@ -10,14 +10,14 @@
 
 struct call;
 
-/* Takes the code of a canonical spec. `request` (spec_file.h) gets the place of a mistake; NULL: of a retry, of which
- * no snapshot is taken. What cannot be recorded is a note in t->notes; -1: a snapshot that the spec demands cannot be
- * taken, with call->err set. With -H the far host takes it. The caller calls submit_code_end() after the request. */
+/* Records the code of a canonical spec. `request` (spec_file.h) locates mistakes; NULL for a retry, for which no
+ * snapshot is taken. What cannot be recorded is noted in t->notes; -1 with call->err: a snapshot that the spec demands
+ * cannot be taken. With -H the far host records it. The caller calls submit_code_end() after the request. */
 int submit_code_take(struct code_taken *t, struct call *call, const json_t *request, const json_t *spec);
 
 void submit_code_end(struct code_taken *t);
 
-/* Will the hosts of this canonical spec get its code?  If so, their own workdirs are not used. */
+/* True if the hosts of this canonical spec get its code; then their own workdirs are not used. */
 bool submit_code_is_sent(const json_t *spec);
 
 /* `request` with the name of the recorded code; a new reference. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* submitter.h - the machine that a job is submitted from: this one, or the far host of -H
  *
- * Its environment, directory, config.yaml and files are what a spec is checked against; the spec's text, the names in
- * its messages and the values of secrets are those of the user's own machine. A relative path of a spec begins in the
- * directory that a login of the far host gets.
+ * A spec is checked against its environment, directory, config.yaml and files; the spec's text, the names in its
+ * messages and the values of secrets come from the user's machine. On a far host relative paths of a spec begin in the
+ * login's directory.
  */
 #ifndef CONTROLLER_SUBMIT_SUBMITTER_H
 #define CONTROLLER_SUBMIT_SUBMITTER_H
@@ -19,7 +19,7 @@ struct err;
 int submitter_directory(char *out, size_t size, struct err *err);
 
 /* Its environment, for a job that runs in the submitter's environment; a new object. Values that are not UTF-8 are left
- * out, with a note. NULL with `err`: the far host did not tell it. */
+ * out, with a note. NULL with `err`: the far host did not send it. */
 json_t *submitter_environment(struct err *err);
 
 /* A variable of the far host; NULL: none, or there is no far host. */
@@ -32,8 +32,8 @@ int submitter_parse(json_t **spec, const char *text, const char *file, const cha
 /* As local_check(), on the far host. */
 int submitter_check(struct call *call, const json_t *request, json_t *spec, json_t *notes);
 
-/* The far host takes the code of a job there, as submit_code_take() does: {name, notes}. A snapshot that no job took
- * ends with submitter_code_end(), or with this process. */
+/* The far host records a job's code there, as submit_code_take() does here: {name, notes}. A snapshot that no job has
+ * taken is dropped by submitter_code_end(), or when this process ends. */
 int submitter_code(json_t **answer, struct call *call, const json_t *request, const json_t *spec);
 void submitter_code_end(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_best.c - jobctl best: the members of a sweep with the best value, first the best */
+/* cmd_best.c - jobctl best: a sweep's members with the best values, best first */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_dashboard.c - jobctl dashboard: a link to the page in a browser, as a file that leads there
+/* cmd_dashboard.c - jobctl dashboard: opens the dashboard in a browser, by a file that leads there
  *
- * The token is in no argument of any program, where other users could read it: the browser is given the file.
+ * The token is not in any program's arguments, where other users could read it: the browser opens the file.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_diff.c - jobctl diff: spec and code of two jobs
+/* cmd_diff.c - jobctl diff: compares the specs and the code of two jobs
  *
  * Both are written as trees of text into a temporary directory, a/ and b/, and diff(1) compares them.
  */

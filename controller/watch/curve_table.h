@@ -5,7 +5,7 @@
 
 struct call;
 
-/* Of the job that the first argument names. */
+/* For the job that the first argument names. */
 int curve_table_print(struct call *call);
 
 #endif

@@ -7,7 +7,7 @@
 
 struct call;
 
-/* Of the job that the first argument names; `follow`: until it is done, or Ctrl-C. Returns the exit code. */
+/* For the job that the first argument names; `follow`: until it is done, or Ctrl-C. Returns the exit code. */
 int job_events_print(struct call *call, bool follow);
 
 #endif

@@ -5,7 +5,7 @@
 
 struct call;
 
-/* Of the job that the first argument names. A path that ends in .html, and "-", is a page (report_page.h); one in
+/* For the job that the first argument names. A path that ends in .html, and "-", is a page (report_page.h); one in
  * .tar.gz or .tgz an archive. */
 int report_write(struct call *call, const char *path);
 
