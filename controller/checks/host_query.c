@@ -152,7 +152,8 @@ void host_query_ask(struct host_query *v, json_t *const *questions, json_t *node
 {
     v->late = false;
     uv_update_time(&v->loop);
-    uv_timer_start(&v->limit, on_limit, (uint64_t)limit_ms, 0);
+    /* Repeated: libuv runs timers that are due before it polls, and with none left UV_RUN_ONCE polls for ever. */
+    uv_timer_start(&v->limit, on_limit, (uint64_t)limit_ms, (uint64_t)limit_ms);
     for (size_t i = 0; i < v->n; i++) {
         v->list[i].node = json_array_get(nodes, i);
         v->list[i].key = key;

@@ -15,14 +15,15 @@ static inline void on_alarm(uv_timer_t *t)
     *(bool *)t->data = true;
 }
 
-/* Runs until *n reaches `least`, at most `ms`; false: it did not. NULL: just so long. */
+/* Runs until *n reaches `least`, at most `ms`; false: it did not. NULL: just so long. The alarm repeats: libuv runs
+ * timers that are due before it polls, and with none left UV_RUN_ONCE polls for ever. */
 static inline bool run_until(const int *n, int least, int ms)
 {
     bool over = false;
     uv_timer_t alarm;
     uv_timer_init(&loop, &alarm);
     alarm.data = &over;
-    uv_timer_start(&alarm, on_alarm, (uint64_t)ms, 0);
+    uv_timer_start(&alarm, on_alarm, (uint64_t)ms, ms > 0 ? (uint64_t)ms : 1);
     while (!over && !(n && *n >= least))
         uv_run(&loop, UV_RUN_ONCE);
     uv_close((uv_handle_t *)&alarm, NULL);
