@@ -100,10 +100,31 @@ static int run_command(const struct command *command, int argc, char **argv)
     return code < 0 ? output_failure(&call) : code;
 }
 
+/* What other tools call it. */
+static const char *elsewhere(const char *name)
+{
+    static const char *const words[][2] = {
+        {"stop", "cancel"}, {"kill", "cancel"}, {"scancel", "cancel"}, {"ps", "status"}, {"top", "status"},
+        {"list", "status"}, {"queue", "status"}, {"squeue", "status"}, {"info", "show"}, {"describe", "show"},
+        {"history", "logs --events"}, {"events", "logs --events"}, {"tail", "logs -f"}, {"metrics", "show --metrics"},
+        {"curves", "show --metrics"}, {"report", "show --report"}, {"pause", "hold"}, {"release", "hold --off"},
+        {"delete", "remove"}, {"clean", "prune"}, {"restart", "retry"}, {"resume", "retry"}, {"train", "submit"},
+        {"start", "submit"}, {"sbatch", "submit"}, {"watch", "status --watch"},
+    };
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcmp(name, words[i][0]) == 0)
+            return words[i][1];
+    return NULL;
+}
+
 static int unknown_command(const char *name)
 {
     char near[64] = "";
     int best = 3;
+    if (elsewhere(name)) {
+        best = 0;
+        snprintf(near, sizeof(near), "did you mean %s?", elsewhere(name));
+    }
     for (const struct command *const *c = command_list(); *c; c++) {
         int d = spec_distance((*c)->name, name);
         if (d < best) {

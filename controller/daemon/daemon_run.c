@@ -275,7 +275,8 @@ static int open_store(enum store_origin *from, struct daemon *d, enum home_end b
     if (open_checked(d, path, before, &why) < 0) {
         if (why.errnum != EUCLEAN)
             return err_set(err, why.code, "%s", why.text);
-        log_warn(NULL, "%s", why.text);
+        if (access(path, F_OK) == 0)
+            log_warn(NULL, "%s", why.text);
         if (snapshots_restore(from, d->store_text, sizeof(d->store_text), d->home, err) < 0 ||
             store_open(&d->store, path, err) < 0)
             return -1;

@@ -223,8 +223,10 @@ static int move_aside(char dir[PATH_MAX], const char *home, struct err *err)
         if (rename(from, to) < 0 && errno != ENOENT)
             return err_set(err, ERR_SYSTEM, "cannot move %s to %s: %m", from, to);
     }
-    if (rmdir(dir) == 0)
-        dir[0] = '\0';          /* there was nothing */
+    const bool kept = access(to, F_OK) == 0;
+    rmdir(dir);                 /* if it is empty */
+    if (!kept)
+        dir[0] = '\0';          /* there was no store, at most its log of writes */
     return 0;
 }
 

@@ -284,8 +284,8 @@ int takeover_end(struct takeover *t, struct err *err)
     if (n == 0)
         n = (size_t)snprintf(text, sizeof(d->store_text), "the store was older than the directories of the jobs");
     if (t->taken > 0 && n < sizeof(d->store_text))
-        n += (size_t)snprintf(text + n, sizeof(d->store_text) - n, "; %lld job%s taken over from job.json, and the "
-                              "events, curves and notes about nodes since then are lost", (long long)t->taken,
+        n += (size_t)snprintf(text + n, sizeof(d->store_text) - n, "; %lld job%s taken over from job.json, and their "
+                              "latest events, curves and notes about nodes are lost", (long long)t->taken,
                               t->taken == 1 ? " was" : "s were");
     if (t->unreadable > 0 && n < sizeof(d->store_text))
         snprintf(text + n, sizeof(d->store_text) - n, "; %lld job%s (%s) %s not taken over, because job.json is missing "

@@ -308,7 +308,7 @@ static int run(struct call *call)
 const struct command cmd_show = {
     .name = "show", .group = GROUP_WATCH, .args = ARGS_JOB, .there = "report",
     .summary = "show all details of one job, its curves, or a report to share",
-    .help = "--metrics prints a row per step that was kept: loss, grad_norm, lr, samples_per_s, step_ms, and of "
+    .help = "--metrics prints about one row a second: loss, grad_norm, lr, samples_per_s, step_ms, and of "
             "`train:` jobs the phases of a step of rank 0 in ms: data, forward, backward, reduce, optimizer. Unknown values are "
             "left empty. At most 2,000 points of a curve are kept, evenly spaced.\n\n"
             "--report FILE.html is the dashboard's page of the job as one file; - prints it. --report FILE.tar.gz has "

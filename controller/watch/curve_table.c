@@ -120,7 +120,8 @@ static void print_json(struct call *call, const struct table *t)
 static int print(struct call *call, const char *job, const struct table *t)
 {
     if (t->count == 0)
-        return err_set(&call->err, ERR_CONFLICT, "job %.80s has no curves: no step was reported yet", job);
+        return err_set(&call->err, ERR_CONFLICT, "job %.80s has no curves: no step was reported yet, or they "
+                       "were lost with the store", job);
     if (call->json)
         print_json(call, t);
     else

@@ -4,6 +4,10 @@ cd "$WORK"
 . "$TOP/tests/e2e/expect.sh"
 
 # Wrong calls: exit 2 and a sentence; no daemon is started for them.
+code 2 jobctl kill 1
+has 'unknown command "kill"; did you mean cancel?' err
+code 2 jobctl events 1
+has 'unknown command "events"; did you mean logs --events?' err
 code 2 jobctl stauts
 has "did you mean status?" err
 code 2 jobctl submit

@@ -20,7 +20,7 @@ PY
 json "len(o['rows']) >= 2 and o['rows'][-1]['loss'] == 0.3"
 code 0 jobctl submit -q --hold c.yaml
 code 3 jobctl show 2 --metrics
-has 'job 2 has no curves: no step was reported yet' err
+has 'job 2 has no curves: no step was reported yet, or they were lost with the store' err
 
 # A job of the engine has phases.
 cat >phases.yaml <<YAML

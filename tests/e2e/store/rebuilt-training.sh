@@ -26,7 +26,7 @@ wait_for "the daemon's end" ended "$pid"
 rm -r "$JOBCTL_HOME"/jobs.db* "$JOBCTL_HOME/snapshots"
 code 0 jobctl status
 tr -s ' \n' ' ' <err >said
-has 'The store was lost; there is no copy of it; 1 job was taken over from job.json, and the events, curves and notes about nodes since then are lost' said
+has 'The store was lost; there is no copy of it; 1 job was taken over from job.json, and their latest events, curves and notes about nodes are lost' said
 kill -CONT "$agent"
 code 0 jobctl wait "$id"
 job_is "$id" result succeeded
