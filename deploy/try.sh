@@ -41,7 +41,7 @@ test)
     ;;
 test-all)
     echo "${AFTER:+After make $AFTER: }other compilers, sanitizers, CUDA kernels on the CPU, Slurm, containers, PyTorch, a browser:"
-    echo "about 25 minutes on two cores$([ -n "${AFTER:-}" ] || echo ", after the 8 of make test")."
+    echo "about 30 minutes on two cores$([ -n "${AFTER:-}" ] || echo ", after the 8 of make test")."
     deploy/bootstrap.sh --all
     tests/stages.sh test-all
     ;;
