@@ -41,7 +41,7 @@ struct code_taken {
 /* The limit: $JOBCTL_SNAPSHOT_MIB, else CODE_MAX_MIB. */
 int64_t code_take_max(void);
 
-/* -1: the snapshot cannot be taken; nothing of it is left. */
+/* -1: the snapshot cannot be taken; no part of it remains. */
 int code_take(struct code_taken *t, const struct code_wish *wish, struct err *err);
 
 /* Call after the job is stored, or was not: removes a snapshot that no job uses. */

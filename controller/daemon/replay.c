@@ -22,23 +22,9 @@
 #include "engine/base/clock.h"
 #include "engine/base/err.h"
 
-struct ids {
-    int64_t *list;
-    size_t   count, room;
-};
-
 static int remember(void *ctx, const struct job_row *row)
 {
-    struct ids *ids = ctx;
-    if (ids->count == ids->room) {
-        ids->room = ids->room ? 2 * ids->room : 64;
-        int64_t *list = reallocarray(ids->list, ids->room, sizeof(*list));
-        if (!list)
-            return -1;
-        ids->list = list;
-    }
-    ids->list[ids->count++] = row->id;
-    return 0;
+    return takeover_ids_put(ctx, row->id);
 }
 
 struct replay {

@@ -3,8 +3,8 @@
  *
  * A day's copy is made at the first start or hourly check of the day, and again at each clean stop if the store has at
  * most 64 MB. A thread of libuv's pool makes it through a separate connection, so the daemon continues meanwhile.
- * Without a write-ahead log (on a file system that machines share) a reader would stop the writer, so there it is made
- * before the daemon serves. The store is checked completely when it is copied, and the copy when it is put back.
+ * Without a write-ahead log (on a file system that machines share) a reader would block the writer: the copy is made before
+ * the daemon serves. The store is checked completely when it is copied, and the copy when it is put back.
  */
 #ifndef CONTROLLER_DAEMON_SNAPSHOTS_H
 #define CONTROLLER_DAEMON_SNAPSHOTS_H

@@ -29,12 +29,7 @@ enum { TOGETHER = 200 /* in one commit */, LATEST = 200 };
 
 /* ---- lists of ids ---- */
 
-struct ids {
-    int64_t *list;              /* ascending */
-    size_t   count, room;
-};
-
-static int put(struct ids *ids, int64_t id)
+int takeover_ids_put(struct ids *ids, int64_t id)
 {
     if (ids->count == ids->room) {
         ids->room = ids->room ? 2 * ids->room : 64;
@@ -68,7 +63,7 @@ static int list_dirs(struct ids *ids, const char *home, struct err *err)
     while (rc == 0 && (rc = dir_walk_next(&e, dir, path, err)) > 0) {
         char *end;
         const long long id = strtoll(e->d_name, &end, 10);
-        rc = !*end && end != e->d_name && id > 0 && id < INT64_MAX && put(ids, id) < 0
+        rc = !*end && end != e->d_name && id > 0 && id < INT64_MAX && takeover_ids_put(ids, id) < 0
              ? err_set(err, ERR_MEMORY, "out of memory for the list of jobs") : 0;
     }
     if (dir)
@@ -82,7 +77,7 @@ static int put_row(void *ctx, int64_t id, bool started, bool done)
 {
     (void)started;
     (void)done;
-    return put(ctx, id);
+    return takeover_ids_put(ctx, id);
 }
 
 /* ---- one job ---- */

@@ -9,6 +9,7 @@
 #define CONTROLLER_DAEMON_TAKEOVER_H
 
 #include <jansson.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "controller/daemon/snapshots.h"
@@ -16,6 +17,14 @@
 struct daemon;
 struct err;
 struct job;
+
+/* A list of ids; the caller frees `list`. */
+struct ids {
+    int64_t *list;
+    size_t   count, room;
+};
+
+int takeover_ids_put(struct ids *ids, int64_t id); /* -1: out of memory */
 
 struct takeover {
     struct daemon *daemon;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_integrity.c - a damaged store or row is told, with what follows */
+/* test_integrity.c - a damaged store or row is reported, with what to do */
 #include "db/attempts.h"
 #include "tests/unit/db/store_fixture.h"
 
