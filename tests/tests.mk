@@ -8,7 +8,11 @@ UNITS    := $(patsubst tests/unit/%.c,$(OBJ)/tests/unit/%,$(sort $(shell find te
 PROCESSES := $(patsubst tests/process/%.c,$(OBJ)/tests/process/%,$(sort $(shell find tests/process -name 'test_*.c')))
 unit      = $(filter %/test_$(1),$(UNITS))
 SIMS     := $(patsubst tests/sim/%.c,$(OBJ)/tests/sim/%,$(wildcard tests/sim/sim_*.c))
-SIM_SRCS := $(filter-out tests/sim/sim_%,$(wildcard tests/sim/*.c))
+SIM_SRCS := $(filter-out tests/sim/sim_% tests/sim/virtual_%,$(wildcard tests/sim/*.c))
+# Programs that run whole inside one process, on a virtual clock (tests/sim/virtual_process.h).
+VIRTUAL  := $(wildcard tests/sim/virtual_*.c)
+VIRTUAL_LD := $(foreach f,pthread_create pthread_join pthread_detach pthread_cond_wait pthread_cond_timedwait \
+                pthread_cond_signal pthread_cond_broadcast getrandom time nanosleep,-Wl$(comma)--wrap=$(f))
 
 # Calls that fail on demand: tests/attack/README.md.
 ATTACK   := $(OBJ)/tests/attack/faults.so
@@ -304,6 +308,9 @@ $(UNITS) $(PROCESSES): $(OBJ)/%: %.c $(TEST_LIBS) $(OBJ)/flags
 $(call unit,nccl): $(FAKE_NCCL)
 # It counts what is allocated.
 $(call unit,vae): TEST_LD += $(foreach f,malloc calloc realloc aligned_alloc free,-Wl$(comma)--wrap=$(f))
+$(call unit,virtual_uv): $(VIRTUAL) tests/sim/virtual_process.h
+$(call unit,virtual_uv): TEST_LD += $(VIRTUAL) $(VIRTUAL_LD)
+$(call unit,real_uv): tests/unit/sim/test_virtual_uv.c
 $(FAKE_NCCL): tests/fake/nccl.c $(call source,nccl.h) | $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $< ($(@F))")
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -I. -O2 -g $(WARN) $(WERROR) -fPIC -shared -pthread \
