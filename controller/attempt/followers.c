@@ -55,7 +55,7 @@ static void launch(struct follower *m)
     struct err err = { 0 };
     json_t *body = launch_follower(job, m->run_dir, group, &err);
     if (body)
-        job->remote->send(m->link, WIRE_LAUNCH, body);
+        job->need.remote->send(m->link, WIRE_LAUNCH, body);
     else
         log_error(all->tag, "cannot launch: %s", err.text);
 }
@@ -65,18 +65,18 @@ static void launch(struct follower *m)
 static void tell_leader(const struct follower *m)
 {
     const struct job *job = m->all->job;
-    if (!job->link || !m->fate[0])
+    if (!job->agents.link || !m->fate[0])
         return;
     json_t *body = json_make("{s:I, s:I, s:s, s:i, s:s}", "job", (json_int_t)job->core.id, "attempt",
                              (json_int_t)job->core.attempt, "nonce", job->core.nonce, "node", m->node,
                              "text", m->fate);
     if (body)
-        job->remote->send(job->link, WIRE_NODE_GONE, body);
+        job->need.remote->send(job->agents.link, WIRE_NODE_GONE, body);
 }
 
 void followers_endpoint(struct job *job, const json_t *endpoint)
 {
-    struct followers *all = job->followers;
+    struct followers *all = job->agents.followers;
     if (!all)
         return;
     json_decref(all->endpoint);
@@ -110,7 +110,7 @@ static void tell(struct follower *m, const char *text)
 static void close_link(struct follower *m)
 {
     if (m->link)
-        m->all->job->remote->close(m->link);
+        m->all->job->need.remote->close(m->link);
     m->link = NULL;
 }
 
@@ -156,7 +156,7 @@ static void hear(void *arg, enum wire_message number, const json_t *body)
     m->here = true;
     if (job->texts->absent_node == m->node)
         job->texts->absent[0] = 0;
-    if (job->remote == &remote_ssh)
+    if (job->need.remote == &remote_ssh)
         hosts_answered(job->daemon, m->name, NULL);
     if (m->all->endpoint)
         launch(m);
@@ -208,9 +208,9 @@ static void open_link(struct follower *m, bool may_start)
     struct job *job = m->all->job;
     struct err err = { 0 };
     char key[48], gpus[512], code[PATH_MAX];
-    const bool sent = job->remote == &remote_ssh && job_code_dir(code, sizeof(code), job->daemon, job->core.id);
+    const bool sent = job->need.remote == &remote_ssh && job_code_dir(code, sizeof(code), job->daemon, job->core.id);
     remote_key(key, sizeof(key), job->daemon->instance, job->core.id);
-    remote_share_gpus(gpus, sizeof(gpus), job->node_gpus, m->node);
+    remote_share_gpus(gpus, sizeof(gpus), job->need.node_gpus, m->node);
     job_dir_node(m->run_dir, sizeof(m->run_dir), job->attempt->run_dir, m->node);
     mkdir(m->run_dir, 0700);    /* on failure the agent reports it */
     const struct remote_link_spec spec = { .files = job->daemon->files, .job = job->core.id,
@@ -221,14 +221,14 @@ static void open_link(struct follower *m, bool may_start)
     const struct remote_link_hooks hooks = { .message = hear, .lost = lost, .acked = acked,
                                       .not_started = not_started, .vanished = vanished,
                                       .waiting = waiting, .arg = m };
-    if (job->remote->open(&m->link, &job->daemon->loop, &spec, &hooks, &err) < 0)
+    if (job->need.remote->open(&m->link, &job->daemon->loop, &spec, &hooks, &err) < 0)
         tell(m, err.text);
 }
 
 void followers_open(struct job *job, bool may_start)
 {
-    const size_t nodes = json_array_size(job->names);
-    if (job->followers || nodes < 2 || !job->core.live || !job->attempt)
+    const size_t nodes = json_array_size(job->nodes.names);
+    if (job->agents.followers || nodes < 2 || !job->core.live || !job->attempt)
         return;
     struct followers *all = calloc(1, sizeof(*all) + (nodes - 1) * sizeof(all->list[0]));
     if (!all) {
@@ -236,10 +236,10 @@ void followers_open(struct job *job, bool may_start)
         return;
     }
     all->job = job;
-    all->names = json_incref(job->names);
+    all->names = json_incref(job->nodes.names);
     all->count = (int)nodes - 1;
     snprintf(all->tag, sizeof(all->tag), "%lld.%lld", (long long)job->core.id, (long long)job->core.attempt);
-    job->followers = all;
+    job->agents.followers = all;
     for (int i = 0; i < all->count; i++) {
         struct follower *m = &all->list[i];
         m->all = all;
@@ -251,12 +251,12 @@ void followers_open(struct job *job, bool may_start)
 
 void followers_close(struct job *job)
 {
-    struct followers *all = job->followers;
+    struct followers *all = job->agents.followers;
     if (!all)
         return;
     for (int i = 0; i < all->count; i++)
         close_link(&all->list[i]);
-    job->followers = NULL;
+    job->agents.followers = NULL;
     json_decref(all->names);
     json_decref(all->endpoint);
     free(all);
@@ -264,7 +264,7 @@ void followers_close(struct job *job)
 
 void followers_dismiss(struct job *job)
 {
-    struct followers *all = job->followers;
+    struct followers *all = job->agents.followers;
     struct err err = { 0 };
     if (!all)
         return;
@@ -273,8 +273,8 @@ void followers_dismiss(struct job *job)
         close_link(m);
         if (m->gone)
             continue;
-        if (job->remote != &remote_slurm)
-            orphan_add(job->daemon, job->attempt, job->remote, m->node, m->name);
+        if (job->need.remote != &remote_slurm)
+            orphan_add(job->daemon, job->attempt, job->need.remote, m->node, m->name);
         else if (run_dir_fence(m->run_dir, NULL, &err) < 0) /* all nodes see it */
             log_warn(all->tag, "%s", err.text);
     }

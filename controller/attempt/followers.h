@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* followers.h - the agents of an attempt's nodes 1, 2, ..., which follow its leader on node 0
  *
- * The leader (job->link) sends the attempt's events.  The controller starts the followers and sends
+ * The leader (job->agents.link) sends the attempt's events.  The controller starts the followers and sends
  * them the leader's endpoint; from then on they obey the leader (agent/nodes/leader.h) and send no
  * events of their own.  job->absent has the reason why a follower cannot start.  The leader reports
  * that a follower did not join or was lost; the controller tells the leader if it has proof that a

@@ -46,8 +46,8 @@ static const char *tag(const struct job *job, char out[48])
 
 static void send_message(struct job *job, enum wire_message number, json_t *body)
 {
-    if (job->link)
-        job->remote->send(job->link, number, body);
+    if (job->agents.link)
+        job->need.remote->send(job->agents.link, number, body);
     else
         json_decref(body);
 }
@@ -56,9 +56,9 @@ static void start_over(struct job *job, const char *why);
 
 static void close_link(struct job *job)
 {
-    if (job->link)
-        job->remote->close(job->link);
-    job->link = NULL;
+    if (job->agents.link)
+        job->need.remote->close(job->agents.link);
+    job->agents.link = NULL;
     job->texts->channel_text[0] = 0;
 }
 
@@ -66,7 +66,7 @@ static void hear_hello(struct job *job, const json_t *hello)
 {
     struct err err = { 0 };
     const char *origin = field_text(hello, "origin");
-    if (origin[0] && job->origin[0] && strcmp(origin, job->origin) != 0) {
+    if (origin[0] && job->spec.origin[0] && strcmp(origin, job->spec.origin) != 0) {
         start_over(job, "the agent belongs to another job"); /* then its identity file decides */
         return;
     }
@@ -90,8 +90,8 @@ static void hear_hello(struct job *job, const json_t *hello)
         json_decref(body);
         return;
     }
-    followers_open(job, !job->gathered);
-    if (job->remote == &remote_ssh) {
+    followers_open(job, !job->agents.gathered);
+    if (job->need.remote == &remote_ssh) {
         hosts_answered(job->daemon, job->attempt->node, json_object_get(hello, "facts"));
         fleet_dirty(job->daemon);
     }
@@ -128,7 +128,7 @@ void job_attempt_repeat(struct job *job)
 static void note_node_lost(struct job *job, const json_t *body)
 {
     const char *text = field_text(body, "text");
-    if (job->remote == &remote_ssh && field_text(body, "name")[0])
+    if (job->need.remote == &remote_ssh && field_text(body, "name")[0])
         hosts_lost(job->daemon, field_text(body, "name"), text[0] ? text : "lost");
 }
 
@@ -140,7 +140,8 @@ static int64_t told_at(const struct job *job, const json_t *message)
     const int64_t mono_ms = json_integer_value(json_object_get(message, "mono_ns")) / 1000000;
     const struct clock_reading now = clock_read();
     const int64_t set_ms = (now.wall_ms - now.mono_ms) - (wall_ms - mono_ms);
-    const bool ours = job_core_boot(job->attempt->boot_id) == job->daemon->boot && !job->daemon->suspended_ms;
+    const bool ours = job_core_boot(job->attempt->boot_id) == job->daemon->machine.boot &&
+                      !job->daemon->clock.suspended_ms;
     return ours && (set_ms >= CLOCK_JUMP_MS || set_ms <= -CLOCK_JUMP_MS) ? wall_ms + set_ms : wall_ms;
 }
 
@@ -150,10 +151,10 @@ static int64_t told_at(const struct job *job, const json_t *message)
 static enum channel_order order_of(struct job *job, int64_t seq)
 {
     const enum channel_order order = channel_order(job->attempt->acked, seq);
-    const bool asked = job->gap_seq == seq;
+    const bool asked = job->agents.gap_seq == seq;
     if (order != CHANNEL_GAP)
         return order;
-    job->gap_seq = seq;
+    job->agents.gap_seq = seq;
     if (!job->core.rebuilt && !asked)
         return order;
     log_warn(TAG(job), "events %lld to %lld of its agent are missing from the store, which was rebuilt or restored "
@@ -224,7 +225,7 @@ static void hear(void *arg, enum wire_message number_, const json_t *body)
     struct job *job = arg;
     switch (number_) {
     case WIRE_HELLO:
-        job->gpus_asked_ms = 0;
+        job->agents.gpus_asked_ms = 0;
         hear_hello(job, body);
         return;
     case WIRE_EVENT:
@@ -232,10 +233,10 @@ static void hear(void *arg, enum wire_message number_, const json_t *body)
         return;
     case WIRE_HEARTBEAT:
         hear_heartbeat(job, body);
-        gpu_request_hear(job, job->link, job->core.node, &job->gpus_asked_ms, number_, body);
+        gpu_request_hear(job, job->agents.link, job->core.node, &job->agents.gpus_asked_ms, number_, body);
         return;
     case WIRE_GPU_LOAD:
-        gpu_request_hear(job, job->link, job->core.node, &job->gpus_asked_ms, number_, body);
+        gpu_request_hear(job, job->agents.link, job->core.node, &job->agents.gpus_asked_ms, number_, body);
         return;
     case WIRE_LISTENING:
         followers_endpoint(job, json_object_get(body, "endpoint"));
@@ -269,7 +270,7 @@ static void lost(void *arg, const char *text)
 static void not_started(void *arg, enum cause cause, const char *text)
 {
     struct job *job = arg;
-    if (job->remote == &remote_ssh)
+    if (job->need.remote == &remote_ssh)
         hosts_failed(job->daemon, job->attempt->node, text);
     lose(job, cause_name(cause), placement_places(job, cause == CAUSE_HOST_UNUSABLE ? job->attempt->node : NULL), text);
 }
@@ -279,7 +280,7 @@ static void vanished(void *arg, const char *text)
     struct job *job = arg;
     const struct attempt_row row = *job->attempt;
     struct daemon *d = job->daemon;
-    const struct remote *remote = job->remote;
+    const struct remote *remote = job->need.remote;
     hosts_vanished(d, row.node, text);
     if (lose(job, NULL, 0, text))      /* the job may be destroyed now */
         orphan_add(d, &row, remote, 0, row.node);
@@ -296,7 +297,7 @@ static void waiting(void *arg, const char *text)
 static void channel_text(void *arg, const char *text, bool best)
 {
     struct job *job = arg;
-    job->channel_degraded = !best;
+    job->agents.channel_degraded = !best;
     snprintf(job_texts(job)->channel_text, sizeof(job->texts->channel_text), "%s", text);
 }
 
@@ -322,7 +323,7 @@ static void names_to_avoid(char *out, size_t size, const json_t *placed)
 /* Members of a sweep go to Slurm together. */
 static struct remote_array array_of(const struct job *job, char dir[PATH_MAX])
 {
-    const struct job_member *m = job->remote == &remote_slurm ? job->member : NULL;
+    const struct job_member *m = job->need.remote == &remote_slurm ? job->member : NULL;
     const struct job *sweep = m ? active_jobs_find(job->daemon->active_jobs, m->sweep) : NULL;
     if (!sweep || !sweep->sweep)
         return (struct remote_array){ .sweep = 0 };
@@ -333,35 +334,35 @@ static struct remote_array array_of(const struct job *job, char dir[PATH_MAX])
 
 static void open_link(struct job *job, bool may_start, uint64_t delay_ms)
 {
-    if (job->link || !job->core.live || !job->attempt)
+    if (job->agents.link || !job->core.live || !job->attempt)
         return;
     job->texts->waits[0] = job->texts->channel_text[0] = 0;
     job_env_recall(job);
     struct err err = { 0 };
     char key[48], avoid[1024], gpus[512] = "", code[PATH_MAX], sweep_dir[PATH_MAX];
-    const bool sent = job->remote == &remote_ssh && job_code_dir(code, sizeof(code), job->daemon, job->core.id);
+    const bool sent = job->need.remote == &remote_ssh && job_code_dir(code, sizeof(code), job->daemon, job->core.id);
     remote_key(key, sizeof(key), job->daemon->instance, job->core.id);
-    names_to_avoid(avoid, sizeof(avoid), job->placed);
-    if (job->nodes > 1)
-        remote_share_gpus(gpus, sizeof(gpus), job->node_gpus, 0);
-    const int64_t least = json_integer_value(json_object_get(job->placed, "least"));
+    names_to_avoid(avoid, sizeof(avoid), job->nodes.placed);
+    if (job->need.nodes > 1)
+        remote_share_gpus(gpus, sizeof(gpus), job->need.node_gpus, 0);
+    const int64_t least = json_integer_value(json_object_get(job->nodes.placed, "least"));
     const struct remote_link_spec spec = { .files = job->daemon->files, .job = job->core.id, .attempt = job->core.attempt,
                                     .host = job->attempt->node, .key = key,
-                                    .nonce = job->core.nonce, .origin = job->origin,
+                                    .nonce = job->core.nonce, .origin = job->spec.origin,
                                     .run_dir = job->attempt->run_dir, .code = sent ? code : NULL,
                                     .may_start = may_start, .known = job->core.agent_known, .yields = true,
                                     .delay_ms = delay_ms,
-                                    .nodes = job->names ? (int)json_array_size(job->names)
-                                                        : job->nodes,
-                                    .least = least ? (int)least : job->nodes, .avoid = avoid,
-                                    .save_ms = job->remote == &remote_slurm
+                                    .nodes = job->nodes.names ? (int)json_array_size(job->nodes.names)
+                                                        : job->need.nodes,
+                                    .least = least ? (int)least : job->need.nodes, .avoid = avoid,
+                                    .save_ms = job->need.remote == &remote_slurm
                                                    ? checkpoint_duration_ms(job->daemon->store, job->core.id)
                                                    : 0,
                                     .gpus = gpus, .no_nvml = fleet_lacks_nvml(job->daemon), .array = array_of(job, sweep_dir) };
     const struct remote_link_hooks hooks = { .message = hear, .lost = lost, .acked = acked,
                                       .not_started = not_started, .vanished = vanished,
                                       .waiting = waiting, .channel_text = channel_text, .arg = job };
-    if (job->remote->open(&job->link, &job->daemon->loop, &spec, &hooks, &err) < 0)
+    if (job->need.remote->open(&job->agents.link, &job->daemon->loop, &spec, &hooks, &err) < 0)
         log_error(TAG(job), "%s", err.text);
 }
 
@@ -370,7 +371,7 @@ void job_attempt_open(struct job *job, bool may_start)
     open_link(job, may_start, 0);
     if (job->core.state == JOB_STOPPING)    /* a link that waits for a place ends at once */
         job_attempt_stop(job);
-    followers_open(job, may_start || !job->gathered);
+    followers_open(job, may_start || !job->agents.gathered);
 }
 
 void job_attempt_close(struct job *job)
@@ -390,7 +391,7 @@ void job_attempt_ack(struct job *job, int64_t seq)
 
 bool job_attempt_checkpoint(struct job *job)
 {
-    if (!job->link || !job->core.agent_known)
+    if (!job->agents.link || !job->core.agent_known)
         return false;
     json_t *body = job_envelope(job);
     if (body)
@@ -402,7 +403,7 @@ void job_attempt_stop(struct job *job)
 {
     json_t *body = job_envelope(job);
     json_t *more = json_make("{s:s, s:I, s:b}", "reason", job->core.reason, "grace_ms",
-                             (json_int_t)(job->core.stop_now ? 0 : job->grace_ms), "checkpoint",
+                             (json_int_t)(job->core.stop_now ? 0 : job->spec.grace_ms), "checkpoint",
                              job->core.stop_now ? 0 : 1);
     if (body && more && json_object_update(body, more) == 0)
         send_message(job, WIRE_STOP, body);

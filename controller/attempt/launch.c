@@ -60,8 +60,8 @@ static int add_earlier(json_t *body, const struct job *job)
 /* Where its agents find the environment (agent/core/submit_env.h). */
 static const char *env_place(const struct job *job)
 {
-    const bool granted = job->remote == &remote_slurm || job->nodes > 1;
-    return submit_env_place_name(job->remote == &remote_ssh ? SUBMIT_ENV_HOST
+    const bool granted = job->need.remote == &remote_slurm || job->need.nodes > 1;
+    return submit_env_place_name(job->need.remote == &remote_ssh ? SUBMIT_ENV_HOST
                                  : granted                  ? SUBMIT_ENV_GRANTED
                                                             : SUBMIT_ENV_HERE);
 }
@@ -73,7 +73,7 @@ static json_t *sent_secrets(const struct job *job, const json_t *spec)
     size_t i;
     json_array_foreach (json_object_get(spec, "secrets"), i, name) {
         json_t *value = json_object_get(job->secrets, json_string_value(name));
-        if (job->remote == &remote_ssh && value)
+        if (job->need.remote == &remote_ssh && value)
             json_object_set(out, json_string_value(name), value);
     }
     return out;
@@ -83,7 +83,7 @@ static json_t *sent_secrets(const struct job *job, const json_t *spec)
 static json_t *code_place(const struct job *job)
 {
     char dir[PATH_MAX], code[PATH_MAX], key[48];
-    const bool host = job->remote == &remote_ssh;
+    const bool host = job->need.remote == &remote_ssh;
     job_dir(dir, sizeof(dir), job->daemon, job->core.id);
     json_t *info = job_code_dir(code, sizeof(code), job->daemon, job->core.id) ? job_code_info(dir) : NULL, *out = NULL;
     const bool must = field_true(info, "must");
@@ -106,7 +106,7 @@ static json_t *make(const struct job *job, json_t *spec, const char *run_dir, js
     json_t *more = json_make(
         "{s:s, s:O, s:s, s:s, s:s, s:s, s:I, s:s, s:o, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I}, "
         "s:{s:I, s:I, s:I, s:s, s:f}}",
-        "name", job->name, "spec", spec, "spec_digest", hash, "run_dir", run_dir,
+        "name", job->spec.name, "spec", spec, "spec_digest", hash, "run_dir", run_dir,
         "job_dir", dir, "ckpt_dir", ckpt, "acked", (json_int_t)job->attempt->acked,
         "env_place", env_place(job), "secrets", secrets, "budget",
         "restarts", (json_int_t)c->rules.max, "backoff_min_ms", (json_int_t)c->rules.backoff_min_ms,
@@ -134,10 +134,10 @@ static json_t *make(const struct job *job, json_t *spec, const char *run_dir, js
 /* Tells the leader how many nodes the attempt has. */
 static int add_group(json_t *body, const struct job *job)
 {
-    if (json_array_size(job->names) < 2)
+    if (json_array_size(job->nodes.names) < 2)
         return 0;
     json_t *group = json_make("{s:i, s:I, s:O}", "node", 0, "nodes",
-                              (json_int_t)json_array_size(job->names), "names", job->names);
+                              (json_int_t)json_array_size(job->nodes.names), "names", job->nodes.names);
     const int64_t lost_ms = config_node_lost_ms(0);
     if (group && lost_ms > 0)
         json_object_set_new(group, "lost_ms", json_integer(lost_ms));

@@ -21,11 +21,6 @@ uint64_t daemon_random(void)
     return value;
 }
 
-bool daemon_home_is_here(const struct daemon *d)
-{
-    return dir_identity_here(&d->home_inode, d->home);
-}
-
 void daemon_test_hook(struct daemon *d)
 {
     if (d->die_at_event > 0 && --d->die_at_event == 0)

@@ -39,14 +39,13 @@
 #ifndef CONTROLLER_BASE_DAEMON_H
 #define CONTROLLER_BASE_DAEMON_H
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 
+#include "controller/base/home.h"
 #include "controller/base/instance.h"
 #include "engine/base/clock_jump.h"
-#include "engine/base/dir_identity.h"
 
 struct err;
 struct file_work;
@@ -66,16 +65,40 @@ struct tally;
 struct dashboard;
 struct gpu_figures;
 
+struct daemon_clock {
+    uv_timer_t        beat;         /* once a second (beat.h) */
+    struct clock_jump seen;         /* the clock at the latest beat */
+    int64_t           suspended_ms; /* how long the machine was suspended, as far as this program knows */
+};
+
+/* This machine; set by fleet.h. */
+struct daemon_machine {
+    int64_t boot;                   /* as job_core_boot(); 0: not known */
+    int64_t cpus, gpus;             /* CPU slots; and GPUs, valid after its probe */
+};
+
+struct daemon_store_state {
+    int  errnum;        /* with which it rejected the newest events (commit_group.h), such as ENOSPC; 0: it has them */
+    bool damaged;       /* the daemon stops (daemon_run.c) */
+    bool restored;      /* it is a copy in place of a lost or damaged store (snapshots.h) ... */
+    bool is_new;        /* ... or an empty one in place of a lost store */
+    char lost[1200];    /* what was lost with the store before the start (snapshots.h, takeover.h); "": nothing */
+};
+
 struct daemon {
-    uv_loop_t            loop;
-    char                 home[PATH_MAX];
-    struct dir_identity  home_inode;    /* the home directory, since the start */
-    bool                 home_gone;     /* home_watch.h */
-    uv_timer_t           beat;          /* once a second (beat.h) */
-    int64_t              boot;          /* this machine's boot, as job_core_boot(); 0: not known */
-    struct clock_jump    clock;         /* the clock as last seen */
-    int64_t              suspended_ms;  /* as far as this program knows */
-    struct store        *store;
+    uv_loop_t             loop;
+    struct home           home;
+    struct daemon_clock   clock;
+    struct daemon_machine machine;
+    struct store         *store;
+    struct daemon_store_state store_state;
+    char                  instance[INSTANCE];
+    int64_t               next_id;          /* of a job (submit_batch.h) */
+    int64_t               started_ms;
+    int64_t               die_at_event;     /* daemon_test_hook(); 0: never */
+    bool                  stopping;
+    bool                  notices;          /* some messages may be waiting in the store */
+    /* Parts, each changed only by the file of its name. */
     struct file_work    *files;         /* all file operations that may hang ... */
     struct file_work    *deletions;     /* ... except these, which are many and slow (removal.h) */
     struct active_jobs  *active_jobs;   /* unfinished jobs */
@@ -84,27 +107,15 @@ struct daemon {
     struct server       *server;
     struct submit_batch *submit_batch;  /* submits to be committed together */
     struct commit_group *commit_group;  /* events to be committed together */
-    int64_t              cpus, gpus;    /* this node's CPU slots; and GPUs, valid after its probe */
-    char                 instance[INSTANCE];
-    struct host         *hosts;         /* the record of each host (hosts.h) */
+    struct host         *hosts;         /* the record of each host */
     struct copy_removal *copy_removals; /* copies of removed jobs' code on hosts */
     struct orphan       *orphans;       /* agents that outlived their attempt */
     struct removal      *removals;      /* jobs whose files are being deleted */
     struct snapshots    *snapshots;     /* copies of the store */
     struct store_upkeep *store_upkeep;  /* keeps the store small */
     struct notifier     *notifier;      /* sends messages about jobs */
-    bool                 notices;       /* some messages may be waiting in the store */
     struct tally        *tally;         /* counters for Prometheus (controller/metrics) */
     struct dashboard    *dashboard;     /* the page in a browser; NULL until the first request for it */
-    char                 store_text[1200];  /* what was lost with the store before the start; "": nothing */
-    int64_t              next_id;
-    int64_t              started_ms;
-    int64_t              die_at_event;  /* daemon_test_hook(); 0: never */
-    bool                 stopping;
-    bool                 reserved;      /* disk space for removals (reserve.h) */
-    int                  store_errnum;  /* errno with which the store rejected the newest events, such as ENOSPC; 0:
-                                         * stored */
-    bool                 damaged;       /* the store is damaged: the daemon stops */
 };
 
 struct daemon_options {
@@ -115,9 +126,6 @@ struct daemon_options {
 /* Runs until it is stopped (daemon_run.c). */
 int daemon_run(const struct daemon_options *options, struct err *err);
 void daemon_stop(struct daemon *d);
-
-/* False while the home is not at its path: no work may start that writes into it by path. */
-bool daemon_home_is_here(const struct daemon *d);
 
 /* Called after each commit: JOBCTL_TEST_DIE_AT_EVENT=n kills the daemon after the n-th one,
  * before its effect. */

@@ -2,7 +2,6 @@
 /* home.c - see home.h */
 #include "controller/base/home.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -37,6 +36,11 @@ int home_dir(char *out, size_t size, struct err *err)
                                        "for "
                        "jobctl's state");
     return fits(snprintf(out, size, "%s/.local/state/jobctl", home), size, err);
+}
+
+bool home_is_here(const struct home *h)
+{
+    return dir_identity_here(&h->id, h->path);
 }
 
 int home_settle(struct err *err)

@@ -7,12 +7,27 @@
 #ifndef CONTROLLER_BASE_HOME_H
 #define CONTROLLER_BASE_HOME_H
 
+#include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
+
+#include "engine/base/dir_identity.h"
 
 struct err;
 
 #define HOME_SOCKET     "jobctl.sock"
 #define HOME_DAEMON_LOG "daemon.log"
+
+/* The daemon's. */
+struct home {
+    char                path[PATH_MAX];
+    struct dir_identity id;         /* the directory, since the start */
+    bool                gone;       /* home_watch.h */
+    bool                reserved;   /* disk space for removals (reserve.h) */
+};
+
+/* False while it is not at its path: no work may start that writes into it by path. */
+bool home_is_here(const struct home *h);
 
 /* The absolute path; a relative $JOBCTL_HOME refers to the current directory. */
 int home_dir(char *out, size_t size, struct err *err);

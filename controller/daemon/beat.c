@@ -20,9 +20,9 @@ static void tell_log(struct daemon *d)
     const struct clock_reading now = clock_read();
     struct clock_change change;
     char text[400];
-    if (!clock_jump_look(&d->clock, &now, &change))
+    if (!clock_jump_look(&d->clock.seen, &now, &change))
         return;
-    d->suspended_ms += change.suspended_ms;
+    d->clock.suspended_ms += change.suspended_ms;
     clock_jump_text(text, sizeof(text), &change);
     log_warn(NULL, "%s", text);
     hosts_clock_set(d, change.jump_ms);
@@ -42,26 +42,27 @@ static void tell_jobs(struct daemon *d)
 static void beat(uv_timer_t *timer)
 {
     struct daemon *d = timer->data;
-    home_watch_look(d);
+    if (home_watch_look(&d->home))
+        daemon_stop(d);
     if (d->stopping)
         return;
     tell_log(d);
     tell_jobs(d);
-    reserve_keep(d);
+    reserve_keep(&d->home);
     notifier_look(d);
 }
 
 void beat_open(struct daemon *d)
 {
     const struct clock_reading now = clock_read();
-    d->clock = clock_jump_of(&now);
-    uv_timer_init(&d->loop, &d->beat);
-    d->beat.data = d;
-    reserve_keep(d);
-    uv_timer_start(&d->beat, beat, BEAT_MS, BEAT_MS);
+    d->clock.seen = clock_jump_of(&now);
+    uv_timer_init(&d->loop, &d->clock.beat);
+    d->clock.beat.data = d;
+    reserve_keep(&d->home);
+    uv_timer_start(&d->clock.beat, beat, BEAT_MS, BEAT_MS);
 }
 
 void beat_close(struct daemon *d)
 {
-    uv_close((uv_handle_t *)&d->beat, NULL);
+    uv_close((uv_handle_t *)&d->clock.beat, NULL);
 }

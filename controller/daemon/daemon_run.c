@@ -50,6 +50,8 @@
 #include "engine/base/safe_open.h"
 #include "engine/base/scratch.h"
 
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
 enum { LOG_BYTES = 10 * 1024 * 1024 };
 
 /* A user who can write here could make the daemon run commands. */
@@ -68,21 +70,21 @@ static int check_private(const char *path, struct err *err)
     return 0;
 }
 
-static int home_open(struct daemon *d, struct err *err)
+static int home_open(struct home *h, struct err *err)
 {
     char jobs[PATH_MAX + 8];
-    if (home_dir(d->home, sizeof(d->home), err) < 0 || scratch_mkdirs(d->home, err) < 0 ||
-        check_private(d->home, err) < 0 || dir_identity_open(&d->home_inode, d->home, err) < 0)
+    if (home_dir(h->path, sizeof(h->path), err) < 0 || scratch_mkdirs(h->path, err) < 0 ||
+        check_private(h->path, err) < 0 || dir_identity_open(&h->id, h->path, err) < 0)
         return -1;
-    snprintf(jobs, sizeof(jobs), "%s/jobs", d->home);
+    snprintf(jobs, sizeof(jobs), "%s/jobs", h->path);
     return scratch_mkdirs(jobs, err);
 }
 
-static int log_to_file(const struct daemon *d, struct err *err)
+static int log_to_file(const char *home, struct err *err)
 {
     char path[PATH_MAX + 16], old[PATH_MAX + 32];
     struct stat st;
-    snprintf(path, sizeof(path), "%s/" HOME_DAEMON_LOG, d->home);
+    snprintf(path, sizeof(path), "%s/" HOME_DAEMON_LOG, home);
     snprintf(old, sizeof(old), "%s.1", path);
     if (stat(path, &st) == 0 && st.st_size > LOG_BYTES)
         rename(path, old);
@@ -120,6 +122,21 @@ static void say_ready(int fd)
     close(fd);
 }
 
+/* What is opened once clients can connect, in this order; a part may be closed that was not opened. */
+static const struct {
+    int  (*open)(struct daemon *d, struct err *err);
+    void (*close)(struct daemon *d);
+} parts[] = {
+    {notifier_open, notifier_close},
+    {hosts_open, hosts_close},
+    {replay_all, NULL},
+    {snapshots_open, snapshots_close},
+    {store_upkeep_open, store_upkeep_close},
+    {removal_open, removal_close},
+    {orphan_open, orphan_close},
+    {copy_removal_open, copy_removal_close},
+};
+
 /* Reverses the start; agents keep running. */
 static void shut(struct daemon *d, uv_signal_t signals[2])
 {
@@ -132,15 +149,11 @@ static void shut(struct daemon *d, uv_signal_t signals[2])
     for (size_t i = 0; i < d->active_jobs->count; i++)
         job_attempt_close(d->active_jobs->jobs[i]);
     active_jobs_fini(d->active_jobs);
-    removal_close(d);
-    snapshots_close(d);
-    store_upkeep_close(d);
-    orphan_close(d);
-    copy_removal_close(d);
-    hosts_close(d);
+    for (size_t i = ARRAY_LEN(parts); i-- > 0;)
+        if (parts[i].close)
+            parts[i].close(d);
     fleet_close(d);
     beat_close(d);
-    notifier_close(d);
     file_work_close(d->files);
     commit_group_close(d);
     for (int i = 0; i < 2; i++)
@@ -165,7 +178,7 @@ static void listen_for_metrics(struct daemon *d)
 }
 
 /* Starts everything that needs the loop. */
-static int serve(struct daemon *d, enum store_origin from, int listen_fd, int ready_fd, struct err *err)
+static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
 {
     uv_signal_t signals[2];
     static const int numbers[2] = { SIGTERM, SIGINT };
@@ -191,30 +204,16 @@ static int serve(struct daemon *d, enum store_origin from, int listen_fd, int re
         close(listen_fd);
     if (rc == 0)
         listen_for_metrics(d);
-    if (rc == 0)
-        rc = notifier_open(d, err);
-    if (rc == 0)
-        rc = hosts_open(d, err);
-    if (rc == 0)
-        rc = replay_all(d, from, err);
-    if (rc == 0)
-        rc = snapshots_open(d, err);
-    if (rc == 0)
-        rc = store_upkeep_open(d, err);
-    if (rc == 0)
-        rc = removal_open(d, err);
-    if (rc == 0)
-        rc = orphan_open(d, err);
-    if (rc == 0)
-        rc = copy_removal_open(d, err);
+    for (size_t i = 0; rc == 0 && i < ARRAY_LEN(parts); i++)
+        rc = parts[i].open(d, err);
     if (rc == 0) {
-        log_info(NULL, "jobctl %s, pid %d, serves %s", JOBCTL_VERSION, (int)getpid(), d->home);
+        log_info(NULL, "jobctl %s, pid %d, serves %s", JOBCTL_VERSION, (int)getpid(), d->home.path);
         say_ready(ready_fd);
         if (!d->stopping)
             uv_run(&d->loop, UV_RUN_DEFAULT);
     }
     shut(d, signals);
-    return rc < 0 ? rc : home_watch_result(d, err);
+    return rc < 0 ? rc : home_watch_result(&d->home, err);
 }
 
 /* The daemon and the parts that daemon.h points to, in one allocation. */
@@ -231,7 +230,7 @@ static struct daemon *whole_create(void)
     struct whole *w = calloc(1, sizeof(*w));
     if (!w)
         return NULL;
-    w->daemon.home_inode = DIR_IDENTITY_NONE;
+    w->daemon.home.id = DIR_IDENTITY_NONE;
     w->daemon.active_jobs = &w->active_jobs;
     w->daemon.fleet = &w->fleet;
     w->daemon.submit_batch = &w->submit_batch;
@@ -247,9 +246,9 @@ static struct daemon *whole_create(void)
 static void store_damaged(void *arg, const char *text)
 {
     struct daemon *d = arg;
-    if (!d->damaged)
+    if (!d->store_state.damaged)
         log_error(NULL, "stopping: %s", text);
-    d->damaged = true;
+    d->store_state.damaged = true;
     daemon_stop(d);
 }
 
@@ -266,18 +265,17 @@ static int open_checked(struct daemon *d, const char *path, enum home_end before
     return store_open_checked(&d->store, path, depths[before], err);
 }
 
-static int open_store(enum store_origin *from, struct daemon *d, enum home_end before, struct err *err)
+static int open_store(struct daemon *d, enum home_end before, struct err *err)
 {
     char path[PATH_MAX + 16];
     struct err why = { 0 };
-    snprintf(path, sizeof(path), "%s/jobs.db", d->home);
-    *from = STORE_KEPT;
+    snprintf(path, sizeof(path), "%s/jobs.db", d->home.path);
     if (open_checked(d, path, before, &why) < 0) {
         if (why.errnum != EUCLEAN)
             return err_set(err, why.code, "%s", why.text);
         if (access(path, F_OK) == 0)
             log_warn(NULL, "%s", why.text);
-        if (snapshots_restore(from, d->store_text, sizeof(d->store_text), d->home, err) < 0 ||
+        if (snapshots_restore(&d->store_state, d->home.path, err) < 0 ||
             store_open(&d->store, path, err) < 0)
             return -1;
     }
@@ -290,7 +288,6 @@ int daemon_run(const struct daemon_options *options, struct err *err)
     struct daemon *d = whole_create();
     char socket[PATH_MAX + 16];
     enum home_end before;
-    enum store_origin from;
     const char *die = getenv("JOBCTL_TEST_DIE_AT_EVENT");
     int lock = -1, listen_fd, rc = -1;
     if (!d)
@@ -301,26 +298,26 @@ int daemon_run(const struct daemon_options *options, struct err *err)
     notify_send_init();
     d->started_ms = daemon_now_ms();
     d->die_at_event = die ? strtoll(die, NULL, 10) : 0;
-    if (home_open(d, err) < 0 || instance_open(d->instance, d->home, err) < 0)
+    if (home_open(&d->home, err) < 0 || instance_open(d->instance, d->home.path, err) < 0)
         goto out;
-    snprintf(socket, sizeof(socket), "%s/" HOME_SOCKET, d->home);
-    if ((lock = home_lock(&before, d->home, socket, err)) < 0)
+    snprintf(socket, sizeof(socket), "%s/" HOME_SOCKET, d->home.path);
+    if ((lock = home_lock(&before, d->home.path, socket, err)) < 0)
         goto out;
-    if (options->detach && log_to_file(d, err) < 0)
+    if (options->detach && log_to_file(d->home.path, err) < 0)
         goto out;
     log_open(STDERR_FILENO, "daemon", getenv("JOBCTL_DEBUG") ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO);
     log_filter(redact_line, NULL);
-    if (open_store(&from, d, before, err) < 0 || (listen_fd = unix_socket_listen(socket, err)) < 0)
+    if (open_store(d, before, err) < 0 || (listen_fd = unix_socket_listen(socket, err)) < 0)
         goto out;
     if (before != HOME_CLEAN) {
         job_env_sweep(d);
-        job_code_collect(d->home);
+        job_code_collect(d->home.path);
     }
-    rc = serve(d, from, listen_fd, options->ready_fd, err);
-    unlinkat(d->home_inode.fd, HOME_SOCKET, 0);     /* never that of another home at the same path */
-    if (d->damaged)
+    rc = serve(d, listen_fd, options->ready_fd, err);
+    unlinkat(d->home.id.fd, HOME_SOCKET, 0);     /* never that of another home at the same path */
+    if (d->store_state.damaged)
         rc = err_set(err, ERR_SYSTEM, "the store %s/jobs.db is damaged: the next start puts its newest copy in its place",
-                     d->home);
+                     d->home.path);
     if (rc == 0)
         log_info(NULL, "stopped");
 out:
@@ -329,8 +326,8 @@ out:
     if (rc == 0)
         snapshots_at_stop(d);
     if (lock >= 0)
-        home_lock_leave(lock, d->damaged ? HOME_DAMAGED : rc == 0 ? HOME_CLEAN : HOME_UNCLEAN);
-    dir_identity_close(&d->home_inode);
+        home_lock_leave(lock, d->store_state.damaged ? HOME_DAMAGED : rc == 0 ? HOME_CLEAN : HOME_UNCLEAN);
+    dir_identity_close(&d->home.id);
     tally_fini(d->tally);
     free(d);
     return rc;

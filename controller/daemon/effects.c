@@ -123,7 +123,7 @@ static void report(struct job *job)
     const struct job_core c = job->core;
     const int64_t sweep_of = job_sweep_of(job);
     const bool sweep = job->sweep != NULL;
-    job_env_end(d, c.id, job->origin);
+    job_env_end(d, c.id, job->spec.origin);
     fleet_forget(job);
     active_jobs_remove(d->active_jobs, job);
     fleet_dirty(d);

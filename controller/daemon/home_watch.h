@@ -8,13 +8,15 @@
 #ifndef CONTROLLER_DAEMON_HOME_WATCH_H
 #define CONTROLLER_DAEMON_HOME_WATCH_H
 
-struct daemon;
+#include <stdbool.h>
+
+struct home;
 struct err;
 
-/* At each beat. */
-void home_watch_look(struct daemon *d);
+/* At each beat. True: the daemon has to stop. */
+bool home_watch_look(struct home *h);
 
 /* Why it stopped the daemon: -1 and the error; 0: it did not. */
-int home_watch_result(const struct daemon *d, struct err *err);
+int home_watch_result(const struct home *h, struct err *err);
 
 #endif

@@ -112,7 +112,7 @@ void job_json_reason(char *out, unsigned long size, const struct job *job)
         snprintf(out, size, "%s", job->texts->nccl);
         return;
     }
-    if (c->state == JOB_RUNNING && job->texts->channel_text[0] && job->channel_degraded) {
+    if (c->state == JOB_RUNNING && job->texts->channel_text[0] && job->agents.channel_degraded) {
         snprintf(out, size, "its agent is connected %s", job->texts->channel_text);
         return;
     }
@@ -145,11 +145,11 @@ void job_json_reason(char *out, unsigned long size, const struct job *job)
         return;
     }
     fleet_explain(job->daemon);
-    if ((job->verdict.word == SCHED_HOST || job->verdict.word == SCHED_DIR) && job->texts->unplaced[0])
+    if ((job->filed.verdict.word == SCHED_HOST || job->filed.verdict.word == SCHED_DIR) && job->texts->unplaced[0])
         snprintf(wait, sizeof(wait), "%s", job->texts->unplaced);
     else
-        sched_text(wait, sizeof(wait), &job->verdict, clock_ms());
-    if (job->verdict.word == SCHED_GPUS)
+        sched_text(wait, sizeof(wait), &job->filed.verdict, clock_ms());
+    if (job->filed.verdict.word == SCHED_GPUS)
         fleet_gpu_users(users, sizeof(users), job->daemon);
     if (users[0])
         text_append(wait, sizeof(wait), " (%s)", users);

@@ -4,11 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "controller/base/daemon.h"
 #include "engine/base/err.h"
 #include "engine/base/safe_open.h"
 #include "engine/base/write_all.h"
@@ -24,14 +24,14 @@ int64_t next_id_read(const char *home)
     return id > 0 && id < INT64_MAX ? id : 1;
 }
 
-int next_id_keep(const struct daemon *d, struct err *err)
+int next_id_keep(const char *home, int64_t id, struct err *err)
 {
     char path[PATH_MAX], beside[PATH_MAX + 8], text[32];
-    if (next_id_read(d->home) >= d->next_id)
+    if (next_id_read(home) >= id)
         return 0;
-    snprintf(path, sizeof(path), "%.4000s/next-id", d->home);
+    snprintf(path, sizeof(path), "%.4000s/next-id", home);
     snprintf(beside, sizeof(beside), "%s.new", path);
-    const int n = snprintf(text, sizeof(text), "%lld\n", (long long)d->next_id);
+    const int n = snprintf(text, sizeof(text), "%lld\n", (long long)id);
     const int fd = safe_open(beside, O_WRONLY | O_CREAT | O_TRUNC, NULL);
     int rc = fd >= 0 && write_all(fd, text, (size_t)n) == 0 ? rename(beside, path) : -1;
     if (rc < 0)

@@ -6,13 +6,12 @@
 
 #include <stdint.h>
 
-struct daemon;
 struct err;
 
 /* 1: there is no such file. */
 int64_t next_id_read(const char *home);
 
-/* Writes d->next_id, if that is larger than the file's. Called before a job is removed. */
-int next_id_keep(const struct daemon *d, struct err *err);
+/* Writes it, if it is larger than the file's. Called before a job is removed. */
+int next_id_keep(const char *home, int64_t id, struct err *err);
 
 #endif

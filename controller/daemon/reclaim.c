@@ -120,7 +120,7 @@ static void reclaim_done(struct file_task *task)
 static bool is_in_use(const struct daemon *d, const char *dir)
 {
     for (size_t i = 0; i < d->active_jobs->count; i++) {
-        const char *theirs = d->active_jobs->jobs[i]->dir;
+        const char *theirs = d->active_jobs->jobs[i]->spec.dir;
         if (theirs && strcmp(theirs, dir) == 0)
             return true;
     }
@@ -153,8 +153,8 @@ static int begin(struct reclaim *r, const struct job *job, struct err *err)
     r->since_ms = job->disk_since_ms;
     r->rows = calloc(RECLAIM_SCAN, sizeof(*r->rows));
     job_dir(own, sizeof(own), d, r->job);
-    snprintf(r->full, sizeof(r->full), "%s", job->dir ? job->dir : own);
-    snprintf(r->jobs_dir, sizeof(r->jobs_dir), "%.*s/jobs", PATH_MAX - 6, d->home);
+    snprintf(r->full, sizeof(r->full), "%s", job->spec.dir ? job->spec.dir : own);
+    snprintf(r->jobs_dir, sizeof(r->jobs_dir), "%.*s/jobs", PATH_MAX - 6, d->home.path);
     snprintf(lane, sizeof(lane), "disk of %lld", (long long)r->job);
     snprintf(what, sizeof(what), "counting the files in %s", r->jobs_dir);
     if (!r->rows)

@@ -60,7 +60,7 @@ static int check_after(const struct daemon *d, int64_t id, struct err *err)
 {
     const struct job *job = fleet_dependent(d, id);
     return !job ? 0 : err_set(err, ERR_CONFLICT, "job %lld (%s) depends on job %lld and is not done; cancel it, "
-                              "or remove job %lld later", (long long)job->core.id, job->name, (long long)id,
+                              "or remove job %lld later", (long long)job->core.id, job->spec.name, (long long)id,
                               (long long)id);
 }
 
@@ -394,7 +394,7 @@ static int start(struct daemon *d, const struct removed_row *row, struct err *er
     r->row = *row;
     r->base = (struct file_task){ work, worked, late, destroy, .patience_ms = PATIENCE_MS };
     job_dir(r->dir, sizeof(r->dir), d, row->job);
-    snprintf(r->home, sizeof(r->home), "%.*s", PATH_MAX - 1, d->home);
+    snprintf(r->home, sizeof(r->home), "%.*s", PATH_MAX - 1, d->home.path);
     snprintf(lane, sizeof(lane), "%lld", (long long)row->job);
     snprintf(what, sizeof(what), "deleting %s", r->dir);
     if (file_work_begin(d->deletions, &r->base, lane, what, err) < 0) {
@@ -412,12 +412,12 @@ int removal_begin(struct daemon *d, const struct removed_row *row, struct err *e
     if (copy_removal_record(d, row->job, &why) < 0)
         log_warn(NULL, "job %lld: its copies of the code on hosts stay: %s", (long long)row->job, why.text);
     why = (struct err){ 0 };
-    if (next_id_keep(d, &why) < 0)
+    if (next_id_keep(d->home.path, d->next_id, &why) < 0)
         log_warn(NULL, "%s", why.text);     /* the disk may be full, and a removal makes room */
     why = (struct err){ 0 };
-    if (removed_put(d->store, row, &why) < 0 && (!reserve_use(d, &why) || removed_put(d->store, row, err) < 0)) {
+    if (removed_put(d->store, row, &why) < 0 && (!reserve_use(&d->home, &why) || removed_put(d->store, row, err) < 0)) {
         *err = err->code ? *err : why;
-        reserve_explain(d, err);
+        reserve_explain(&d->home, err);
         return -1;
     }
     daemon_test_hook(d);

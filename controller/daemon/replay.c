@@ -45,7 +45,7 @@ static int replay_event(void *ctx, const struct event_row *row)
                             (long long)row->seq, (long long)row->job);
     if (rc == 0) {
         job_note(r->job, e.kind, body, row->at_ms);
-        r->job->last_seq = row->seq;
+        r->job->stored.last_seq = row->seq;
         if (job_file_matters(e.kind))
             r->job->matters_seq = row->seq;
     }
@@ -72,15 +72,15 @@ static void restart_clocks(struct job *job)
 {
     struct clock_jump clock;
     struct clock_change change;
-    if (job->core.boot && job->core.boot == job->daemon->boot)
-        job->clock = job->core.clock;
+    if (job->core.boot && job->core.boot == job->daemon->machine.boot)
+        job->times.clock = job->core.clock;
     job_clock_look(job, &clock, &change);
-    job->daemon->suspended_ms += change.suspended_ms;
-    const int64_t wall_ms = daemon_now_ms() - change.jump_ms, all_ms = job->max_duration_ms;
-    const int64_t left_ms = job->core.started_ms + job->lease_ms + all_ms - wall_ms;
-    job->ready_ms = clock_ms() + job_core_backoff_left(&job->core, wall_ms);
+    job->daemon->clock.suspended_ms += change.suspended_ms;
+    const int64_t wall_ms = daemon_now_ms() - change.jump_ms, all_ms = job->spec.max_duration_ms;
+    const int64_t left_ms = job->core.started_ms + job->times.lease_ms + all_ms - wall_ms;
+    job->times.ready_ms = clock_ms() + job_core_backoff_left(&job->core, wall_ms);
     if (job->core.started_ms)
-        job->limit_ms = clock_boot_ms() + (left_ms < 0 ? 0 : left_ms < all_ms ? left_ms : all_ms);
+        job->times.limit_ms = clock_boot_ms() + (left_ms < 0 ? 0 : left_ms < all_ms ? left_ms : all_ms);
 }
 
 int replay_job(struct job **out, struct daemon *d, int64_t id, struct err *err)
@@ -133,10 +133,10 @@ static int replay_one(struct takeover *t, int64_t id, struct err *err)
 }
 
 /* An id is never given to two jobs, even if the store was lost or is older than the directories. */
-static int begin(struct takeover *t, struct daemon *d, enum store_origin from, struct err *err)
+static int begin(struct takeover *t, struct daemon *d, struct err *err)
 {
-    const int64_t kept = next_id_read(d->home);
-    if (takeover_begin(t, d, from, err) < 0 || jobs_next_id(&d->next_id, d->store, err) < 0)
+    const int64_t kept = next_id_read(d->home.path);
+    if (takeover_begin(t, d, err) < 0 || jobs_next_id(&d->next_id, d->store, err) < 0)
         return -1;
     if (d->next_id <= t->newest)
         d->next_id = t->newest + 1;
@@ -145,12 +145,12 @@ static int begin(struct takeover *t, struct daemon *d, enum store_origin from, s
     return 0;
 }
 
-int replay_all(struct daemon *d, enum store_origin from, struct err *err)
+int replay_all(struct daemon *d, struct err *err)
 {
     struct takeover t;
     struct ids ids = { 0 };
     int rc = -1;
-    if (begin(&t, d, from, err) < 0 ||
+    if (begin(&t, d, err) < 0 ||
         jobs_each(d->store, true, 0, INT64_MAX, remember, &ids, err) < 0)
         goto out;
     for (size_t i = ids.count; i-- > 0;)        /* the list is newest first */
@@ -158,8 +158,8 @@ int replay_all(struct daemon *d, enum store_origin from, struct err *err)
             goto out;
     if (takeover_end(&t, err) < 0)
         goto out;
-    if (d->store_text[0])
-        log_warn(NULL, "%s", d->store_text);
+    if (d->store_state.lost[0])
+        log_warn(NULL, "%s", d->store_state.lost);
     d->fleet->member = sweeps_member;
     d->fleet->settle = sweeps_settle;
     sweeps_recall(d);

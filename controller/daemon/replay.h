@@ -9,14 +9,11 @@
 
 #include <stdint.h>
 
-#include "controller/daemon/snapshots.h"
-
 struct daemon;
 struct err;
-
 struct job;
 
-int replay_all(struct daemon *d, enum store_origin from, struct err *err);
+int replay_all(struct daemon *d, struct err *err);
 
 /* One job from its rows, without adding it to the active ones; the caller destroys it. */
 int replay_job(struct job **out, struct daemon *d, int64_t id, struct err *err);

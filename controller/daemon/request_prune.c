@@ -128,7 +128,7 @@ void request_prune(struct request *r)
         request_fail(r, &err, NULL);
         return;
     }
-    snprintf(jobs, sizeof(jobs), "%s/jobs", d->home);
+    snprintf(jobs, sizeof(jobs), "%s/jobs", d->home.path);
     snprintf(p->jobs_dir, sizeof(p->jobs_dir), "%.*s", PATH_MAX - 1, jobs);
     snprintf(what, sizeof(what), "counting the files in %s", p->jobs_dir);
     request_work_or(r, &p->base, "prune", what, without_sizes);

@@ -64,7 +64,7 @@ static void list_open(struct list *l, int64_t before)
     for (size_t i = active_jobs->count; i-- > 0 && json_array_size(l->jobs) < (size_t)l->limit;) {
         const struct job *job = active_jobs->jobs[i];
         if ((before <= 0 || job->core.id < before) && !job->member &&
-            (!l->name || strcmp(l->name, job->name) == 0))
+            (!l->name || strcmp(l->name, job->spec.name) == 0))
             json_array_append_new(l->jobs, job_json_of_job(job));
     }
 }
@@ -80,7 +80,8 @@ static int list_ordered(struct list *l, job_list_words words)
     for (size_t i = 0; i < all->count; i++) {
         const struct job_core *c = &all->jobs[i]->core;
         const int word = job_list_word(job_state_name(c->state), c->held, "");
-        if ((words >> word & 1u) && !all->jobs[i]->member && (!l->name || strcmp(l->name, all->jobs[i]->name) == 0))
+        if ((words >> word & 1u) && !all->jobs[i]->member &&
+            (!l->name || strcmp(l->name, all->jobs[i]->spec.name) == 0))
             items[n++] = (struct job_list_item){ word, c->priority, c->id, all->jobs[i] };
     }
     job_list_order(items, n);
@@ -156,8 +157,8 @@ void request_list(struct request *r)
     json_t *users = machine_users_list(request_daemon(r));
     machine_users_text(machine, sizeof(machine), users);
     json_decref(users);
-    request_answer(r, 200, json_make("{s:o, s:s, s:s, s:s, s:o*}", "jobs", l.jobs, "store", d->store_text, "notify", notify,
-                                     "machine", machine, "counts", l.counts));
+    request_answer(r, 200, json_make("{s:o, s:s, s:s, s:s, s:o*}", "jobs", l.jobs, "store", d->store_state.lost,
+                                     "notify", notify, "machine", machine, "counts", l.counts));
 }
 
 /* ---- one job ---- */
@@ -522,6 +523,6 @@ void request_version(struct request *r)
 {
     const struct daemon *d = request_daemon(r);
     request_answer(r, 200, json_make("{s:s, s:I, s:s, s:o, s:s}", "version", JOBCTL_VERSION, "pid",
-                                     (json_int_t)getpid(), "home", d->home, "started_at",
+                                     (json_int_t)getpid(), "home", d->home.path, "started_at",
                                      utc_json(d->started_ms), "boot_id", d->fleet->boot_id));
 }

@@ -46,11 +46,11 @@ static json_t *dry_run(struct daemon *d, const struct submission *o, struct err 
             "ranks: %lld (%s)", (long long)json_integer_value(json_object_get(plan, "np")),
             field_text(plan, "why")));
     json_array_extend(notes, json_object_get(plan, "notes"));
-    if (job->nodes > 1)
+    if (job->need.nodes > 1)
         json_array_append_new(notes, json_text_f(
             "nodes: %d; planned for one of them, assuming that the others are equal",
-            job->nodes));
-    if (job->remote != &remote_local)
+            job->need.nodes));
+    if (job->need.remote != &remote_local)
         json_array_append_new(notes, json_text("ranks, devices and environment are planned after "
                                                "placement, on the node"));
     answer = json_make("{s:O, s:O}", "spec", o->spec, "notes", notes);

@@ -66,7 +66,7 @@ static void checkpoint(struct request *r)
     struct err err = { 0 };
     if (!job)
         return;
-    if (!job->trains && !job->signal_saves) {
+    if (!job->spec.trains && !job->spec.signal_saves) {
         err_set(&err, ERR_CONFLICT, "job %lld is a `run:` command whose spec has no checkpoint_signal: add "
                 "checkpoint_signal: SIGUSR1 to the spec, and save a checkpoint in the script on that signal",
                 (long long)job->core.id);
@@ -84,7 +84,7 @@ static void checkpoint(struct request *r)
 
 static void show_store(struct request *r)
 {
-    request_answer(r, 200, json_make("{s:s}", "text", request_daemon(r)->store_text));
+    request_answer(r, 200, json_make("{s:s}", "text", request_daemon(r)->store_state.lost));
 }
 
 static void shut_down(struct request *r)

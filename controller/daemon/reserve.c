@@ -8,14 +8,14 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "controller/base/daemon.h"
+#include "controller/base/home.h"
 #include "controller/job/job_view.h"
 #include "engine/base/err.h"
 #include "engine/base/safe_open.h"
 
-static void path_of(char path[PATH_MAX + 16], const struct daemon *d)
+static void path_of(char path[PATH_MAX + 16], const struct home *h)
 {
-    snprintf(path, PATH_MAX + 16, "%s/reserve", d->home);
+    snprintf(path, PATH_MAX + 16, "%s/reserve", h->path);
 }
 
 static bool is_full(const struct err *err)
@@ -23,48 +23,49 @@ static bool is_full(const struct err *err)
     return err->errnum == ENOSPC || err->errnum == EDQUOT;
 }
 
-void reserve_keep(struct daemon *d)
+void reserve_keep(struct home *h)
 {
     char path[PATH_MAX + 16];
-    path_of(path, d);
-    if (d->reserved || !daemon_home_is_here(d))
+    path_of(path, h);
+    if (h->reserved || !home_is_here(h))
         return;
     const int fd = safe_open(path, O_WRONLY | O_CREAT, NULL);
-    d->reserved = fd >= 0 && posix_fallocate(fd, 0, RESERVE_BYTES) == 0;
-    if (!d->reserved)
+    h->reserved = fd >= 0 && posix_fallocate(fd, 0, RESERVE_BYTES) == 0;
+    if (!h->reserved)
         unlink(path);
     if (fd >= 0)
         close(fd);
 }
 
-bool reserve_use(struct daemon *d, const struct err *err)
+bool reserve_use(struct home *h, const struct err *err)
 {
     char path[PATH_MAX + 16];
-    path_of(path, d);
-    if (!is_full(err) || !daemon_home_is_here(d))
+    path_of(path, h);
+    if (!is_full(err) || !home_is_here(h))
         return false;
-    d->reserved = false;
+    h->reserved = false;
     return unlink(path) == 0;
 }
 
-void reserve_full(char *out, size_t size, const struct daemon *d, int errnum)
+void reserve_full(char *out, size_t size, const struct home *h, int errnum)
 {
     struct statvfs s;
     char room[48] = "is full", bytes[32];
-    if (errnum == ENOSPC && statvfs(d->home, &s) == 0) {
+    if (errnum == ENOSPC && statvfs(h->path, &s) == 0) {
         job_view_bytes(bytes, sizeof(bytes), (int64_t)(s.f_bavail * s.f_frsize));
         snprintf(room, sizeof(room), "is full: %s free", bytes);
     }
-    snprintf(out, size, "the disk of %s %s; free some space, for example with \"jobctl prune --keep 100\"", d->home, room);
+    snprintf(out, size, "the disk of %s %s; free some space, for example with \"jobctl prune --keep 100\"", h->path,
+             room);
 }
 
-void reserve_explain(const struct daemon *d, struct err *err)
+void reserve_explain(const struct home *h, struct err *err)
 {
     char text[PATH_MAX + 120];
     if (!is_full(err))
         return;
     const struct err was = *err;
-    reserve_full(text, sizeof(text), d, was.errnum);
+    reserve_full(text, sizeof(text), h, was.errnum);
     *err = (struct err){ .errnum = was.errnum };
     err_set(err, was.code, "%s, and try again", text);
 }

@@ -10,21 +10,21 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct daemon;
+struct home;
 struct err;
 
 enum { RESERVE_BYTES = 512 * 1024 };
 
 /* Makes the file if it is missing and there is space. Called at each beat. */
-void reserve_keep(struct daemon *d);
+void reserve_keep(struct home *h);
 
 /* After `err`: true if the error is a full disk and the reserve was deleted, so that the caller tries again. */
-bool reserve_use(struct daemon *d, const struct err *err);
+bool reserve_use(struct home *h, const struct err *err);
 
 /* Describes the home's disk, full by `errnum`: its free space, and a command that frees more. */
-void reserve_full(char *out, size_t size, const struct daemon *d, int errnum);
+void reserve_full(char *out, size_t size, const struct home *h, int errnum);
 
 /* If `err` is a full disk: replaces its sentence by this one, and "try again". */
-void reserve_explain(const struct daemon *d, struct err *err);
+void reserve_explain(const struct home *h, struct err *err);
 
 #endif

@@ -108,7 +108,7 @@ static int copy(const char *home, const char *path, struct err *err)
 static void work(uv_work_t *request)
 {
     struct snapshots *s = request->data;
-    copy(s->daemon->home, s->path, &s->err);
+    copy(s->daemon->home.path, s->path, &s->err);
 }
 
 static void worked(uv_work_t *request, int status)
@@ -139,8 +139,8 @@ static bool due(struct snapshots *s)
 {
     const struct daemon *d = s->daemon;
     char name[SNAPSHOT_NAME], newest[SNAPSHOT_NAME];
-    path_of_today(s->path, name, d->home);
-    if (s->busy || d->next_id <= 1 || (name_of(newest, d->home, 0) && strcmp(newest, name) >= 0))
+    path_of_today(s->path, name, d->home.path);
+    if (s->busy || d->next_id <= 1 || (name_of(newest, d->home.path, 0) && strcmp(newest, name) >= 0))
         return false;
     s->err = (struct err){ .code = ERR_NONE };
     return true;
@@ -167,10 +167,10 @@ int snapshots_open(struct daemon *d, struct err *err)
     s->timer.data = s->work.data = s;
     d->snapshots = s;
     uv_timer_init(&d->loop, &s->timer);
-    path_in(folder, d->home, "");
+    path_in(folder, d->home.path, "");
     if (mkdir(folder, 0700) < 0 && errno != EEXIST)
         log_warn(NULL, "cannot create %s: %m", folder);
-    if (!file_system_shared(d->home))
+    if (!file_system_shared(d->home.path))
         return uv_timer_start(&s->timer, look, 0, LOOK_MS) == 0 ? 0 : err_set(err, ERR_BUG, "no timer");
     takeover_refresh(d, replay_job);
     if (due(s)) {
@@ -199,11 +199,11 @@ void snapshots_at_stop(const struct daemon *d)
     char path[PATH_MAX], name[SNAPSHOT_NAME];
     struct stat st;
     struct err err = { 0 };
-    snprintf(path, sizeof(path), "%.4000s/" STORE, d->home);
+    snprintf(path, sizeof(path), "%.4000s/" STORE, d->home.path);
     if (d->next_id <= 1 || stat(path, &st) < 0 || st.st_size > STOP_BYTES)
         return;
-    path_of_today(path, name, d->home);
-    if (copy(d->home, path, &err) < 0)
+    path_of_today(path, name, d->home.path);
+    if (copy(d->home.path, path, &err) < 0)
         log_warn(NULL, "no copy of the store was made: %s", err.text);
 }
 
@@ -249,14 +249,15 @@ static bool put_back(char name[SNAPSHOT_NAME], const char *home)
     return false;
 }
 
-int snapshots_restore(enum store_origin *from, char *text, size_t size, const char *home, struct err *err)
+int snapshots_restore(struct daemon_store_state *state, const char *home, struct err *err)
 {
     char dir[PATH_MAX], name[SNAPSHOT_NAME];
     if (move_aside(dir, home, err) < 0)
         return -1;
-    *from = put_back(name, home) ? STORE_RESTORED : dir[0] ? STORE_REPLACED : STORE_NEW;
-    snprintf(text, size, "the store was %s%.400s%s%s", dir[0] ? "damaged, and is kept in " : "lost", dir,
-             *from == STORE_RESTORED ? "; in its place is its copy " : "; there is no copy of it",
-             *from == STORE_RESTORED ? name : "");
+    state->restored = put_back(name, home);
+    state->is_new = !state->restored && !dir[0];
+    snprintf(state->lost, sizeof(state->lost), "the store was %s%.400s%s%s",
+             dir[0] ? "damaged, and is kept in " : "lost", dir,
+             state->restored ? "; in its place is its copy " : "; there is no copy of it", state->restored ? name : "");
     return 0;
 }

@@ -13,6 +13,7 @@
 #include <stddef.h>
 
 struct daemon;
+struct daemon_store_state;
 struct err;
 
 /* Call after replay_all(); snapshots_close() before the loop runs to its end. */
@@ -22,11 +23,7 @@ void snapshots_close(struct daemon *d);
 /* Call once the store is closed. */
 void snapshots_at_stop(const struct daemon *d);
 
-/* Where the store of this start comes from. */
-enum store_origin { STORE_KEPT, STORE_RESTORED /* a copy */, STORE_REPLACED /* a damaged one by an empty one */, STORE_NEW };
-
-/* Moves a lost or damaged store aside and puts the newest sound copy in its place, if there is one.
- * text: one sentence about that. */
-int snapshots_restore(enum store_origin *from, char *text, size_t size, const char *home, struct err *err);
+/* Moves a lost or damaged store aside and puts the newest sound copy in its place, if there is one. */
+int snapshots_restore(struct daemon_store_state *state, const char *home, struct err *err);
 
 #endif

@@ -29,51 +29,52 @@
 enum { RESTARTS = 10, EARLY_MS = 2 * 60 * 1000 };
 
 /* Several nodes simulated on this machine: each has separate GPUs. */
-static int share_fits(const struct job *job, struct err *err)
+static int share_fits(const struct job_need *need, int64_t here, struct err *err)
 {
-    const int64_t here = job->daemon->gpus;
-    if (job->node_gpus < 0 && here > 0)
+    if (need->node_gpus < 0 && here > 0)
         return err_set(err, ERR_USAGE, "resources.gpus: %d nodes share the %lld GPU%s of this "
                                        "machine; "
-                       "set the number per node, at most %lld", job->nodes, (long long)here,
-                       here == 1 ? "" : "s", (long long)(here / job->nodes));
-    if (job->node_gpus * job->nodes > here && job->node_gpus > 0)
+                       "set the number per node, at most %lld", need->nodes, (long long)here,
+                       here == 1 ? "" : "s", (long long)(here / need->nodes));
+    if (need->node_gpus * need->nodes > here && need->node_gpus > 0)
         return err_set(err, ERR_USAGE, "resources.gpus: %lld on each of %d nodes makes %lld, but "
                                        "this "
                        "machine has %lld; set resources.gpus to at most %lld",
-                       (long long)job->node_gpus, job->nodes,
-                       (long long)(job->node_gpus * job->nodes), (long long)here,
-                       (long long)(here / job->nodes));
+                       (long long)need->node_gpus, need->nodes,
+                       (long long)(need->node_gpus * need->nodes), (long long)here,
+                       (long long)(here / need->nodes));
     return 0;
 }
 
 int submission_fits(json_t **plan, const struct job *job, const json_t *spec, struct err *err)
 {
     const struct fleet *f = job->daemon->fleet;
+    const struct daemon_machine *machine = &job->daemon->machine;
+    const struct job_need *need = &job->need;
     *plan = NULL;
-    if (job->remote == &remote_slurm)
+    if (need->remote == &remote_slurm)
         return slurm_client_there() ? 0 : err_set(err, ERR_SYSTEM, "launch: slurm needs "
                                                                    "jobctl-slurm, "
                "which is not installed beside jobctl; run share/jobctl/build-slurm of the installation, or "
                "install libslurm-dev and rebuild");
-    if (job->remote == &remote_ssh)
+    if (need->remote == &remote_ssh)
         return remote_ssh_there() ? 0 : err_set(err, ERR_SYSTEM, "launch: ssh needs jobctl-ssh, "
                "which is not installed beside jobctl; install libssh-dev and rebuild");
     if (json_object_size(f->facts) > 0 && plan_make(plan, f->facts, spec, err) < 0)
         return -1;
-    if (job->nodes > 1 && share_fits(job, err) < 0)
+    if (need->nodes > 1 && share_fits(need, machine->gpus, err) < 0)
         return -1;
-    if (job->want_cpus > job->daemon->cpus && job->nodes > 1)
+    if (need->want_cpus > machine->cpus && need->nodes > 1)
         return err_set(err, ERR_USAGE, "resources: %d nodes with %lld CPU slot%s each exceed the "
                                        "%lld of "
-                       "this machine; lower resources.nodes or resources.cpus", job->nodes,
-                       (long long)(job->want_cpus / job->nodes),
-                       job->want_cpus == job->nodes ? "" : "s", (long long)job->daemon->cpus);
-    if (job->want_cpus > job->daemon->cpus)
+                       "this machine; lower resources.nodes or resources.cpus", need->nodes,
+                       (long long)(need->want_cpus / need->nodes),
+                       need->want_cpus == need->nodes ? "" : "s", (long long)machine->cpus);
+    if (need->want_cpus > machine->cpus)
         return err_set(err, ERR_USAGE, "resources: %lld CPU slots needed, but this machine has "
                                        "%lld; "
-                       "lower resources.cpus", (long long)job->want_cpus,
-                       (long long)job->daemon->cpus);
+                       "lower resources.cpus", (long long)need->want_cpus,
+                       (long long)machine->cpus);
     return 0;
 }
 
@@ -154,7 +155,7 @@ static json_t *submitted_body(const struct job *job, const struct submission *o)
                      "priority", json_integer_value(json_object_get(o->spec, "priority")), "held", (int)o->hold,
                      "retry_of", o->retry_of > 0 ? json_integer(o->retry_of) : json_null(), "retry",
                      submission_retry(o->spec), "adopted", o->adopted, "set", submission_overrides(o->set), "base",
-                     base_of(o), "clock", job_core_clock(job->daemon->boot, &job->clock), "sweep",
+                     base_of(o), "clock", job_core_clock(job->daemon->machine.boot, &job->times.clock), "sweep",
                      o->sweep > 0 ? json_integer(o->sweep) : NULL, "index",
                      o->sweep > 0 ? json_integer(o->sweep_index) : NULL, "point", o->point);
 }
@@ -167,7 +168,7 @@ static int keep_environment(struct job *job, const struct submission *o, struct 
     const int64_t from_job = o->sweep > 0 ? o->sweep : o->retry_of;
     const bool retried = from_job > 0 && job_env_read(&older, job->daemon, from_job, NULL) == 0;
     const struct job_env_source from = { .spec = o->spec, .environment = o->environment, .secrets = o->secrets,
-                                         .older = retried ? &older : NULL, .host = job->remote == &remote_ssh };
+                                         .older = retried ? &older : NULL, .host = job->need.remote == &remote_ssh };
     int rc = job_env_init(&env, &from, err);
     if (rc == 0)
         rc = job_env_write(&env, job->daemon, job->core.id, err);
@@ -219,7 +220,7 @@ int submission_place(int64_t *id, struct daemon *d, const struct submission *o, 
     *id = job->core.id;
     if (keep_code(job, o, err) < 0 || keep_environment(job, o, err) < 0) {
         discard(d, *id);
-        reserve_explain(d, err);
+        reserve_explain(&d->home, err);
         goto out;
     }
     const struct submit_content content = { .body = body, .yaml = o->yaml, .canonical = canonical, .key = o->key,

@@ -34,7 +34,7 @@ static int join(struct daemon *d, struct err *err)
 static void fail(struct daemon *d, struct err *err)
 {
     struct submit_batch *in = d->submit_batch;
-    reserve_explain(d, err);
+    reserve_explain(&d->home, err);
     if (!in->open)
         return;
     store_rollback(d->store);

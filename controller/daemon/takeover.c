@@ -24,6 +24,7 @@
 #include "engine/base/err.h"
 #include "engine/base/field.h"
 #include "engine/base/json_make.h"
+#include "engine/base/text_append.h"
 
 enum { TOGETHER = 200 /* in one commit */, LATEST = 200 };
 
@@ -150,7 +151,7 @@ static void note_unreadable(struct takeover *t, int64_t id)
 
 static int take_unknown(struct takeover *t, int64_t id, struct err *err)
 {
-    const char *home = t->daemon->home;
+    const char *home = t->daemon->home.path;
     struct err why = { 0 };
     json_t *file = job_file_read(home, id, &why);
     if (!file || take(t, id, NULL, file, &why) < 0) {
@@ -178,23 +179,23 @@ static int forget(struct takeover *t, int64_t id, struct err *err)
     return -1;
 }
 
-int takeover_begin(struct takeover *t, struct daemon *d, enum store_origin from, struct err *err)
+int takeover_begin(struct takeover *t, struct daemon *d, struct err *err)
 {
     struct ids dirs = { 0 }, rows = { 0 };
     *t = (struct takeover){ .daemon = d };
-    int rc = list_dirs(&dirs, d->home, err);
+    int rc = list_dirs(&dirs, d->home.path, err);
     if (rc == 0 && jobs_ids(d->store, put_row, &rows, err) != 0)
         rc = err_set(err, ERR_MEMORY, "out of memory for the list of jobs");
     for (size_t i = 0; rc == 0 && i < dirs.count; i++)
         rc = has(&rows, dirs.list[i]) ? 0 : take_unknown(t, dirs.list[i], err);
-    for (size_t i = 0; rc == 0 && from == STORE_RESTORED && i < rows.count; i++)
-        rc = job_file_is_job(d->home, rows.list[i]) ? 0 : forget(t, rows.list[i], err);
+    for (size_t i = 0; rc == 0 && d->store_state.restored && i < rows.count; i++)
+        rc = job_file_is_job(d->home.path, rows.list[i]) ? 0 : forget(t, rows.list[i], err);
     if (rc == 0)
         rc = store_commit_group(d->store, err);
     t->open = 0;
     t->newest = dirs.count ? dirs.list[dirs.count - 1] : 0;
-    if (from == STORE_NEW && dirs.count == 0)
-        d->store_text[0] = '\0';       /* a new home */
+    if (d->store_state.is_new && dirs.count == 0)
+        d->store_state.lost[0] = '\0';       /* a new home */
     free(dirs.list);
     free(rows.list);
     return rc;
@@ -240,9 +241,10 @@ static void write_again(const struct job *job)
 
 static void see_file(struct job *job, const json_t *file)
 {
-    const char *home = job->daemon->home;
+    const char *home = job->daemon->home.path;
     json_t *spec = file ? NULL : job_dir_spec(home, job->core.id);
-    job->strange = file ? !is_of(file, job->origin) : job_file_of_another(home, job->core.id, spec, job->origin);
+    job->strange = file ? !is_of(file, job->spec.origin)
+                        : job_file_of_another(home, job->core.id, spec, job->spec.origin);
     json_decref(spec);
     if (!file || field_int(file, "seq", 0) < job->matters_seq)
         write_again(job);
@@ -252,7 +254,7 @@ int takeover_job(struct job **job, struct takeover *t, int64_t id, takeover_load
 {
     struct daemon *d = t->daemon;
     struct err why = { 0 };
-    json_t *file = job_file_read(d->home, id, NULL);
+    json_t *file = job_file_read(d->home.path, id, NULL);
     int rc = take_newer(t, id, file, &why);
     *job = NULL;
     if (rc == 0)
@@ -270,22 +272,21 @@ int takeover_job(struct job **job, struct takeover *t, int64_t id, takeover_load
 int takeover_end(struct takeover *t, struct err *err)
 {
     struct daemon *d = t->daemon;
-    char *text = d->store_text;
-    size_t n = strlen(text);
+    char *lost = d->store_state.lost;
+    const size_t size = sizeof(d->store_state.lost);
     if (store_commit_group(d->store, err) < 0)
         return -1;
     if (t->taken == 0 && t->unreadable == 0)
         return 0;
-    if (n == 0)
-        n = (size_t)snprintf(text, sizeof(d->store_text), "the store was older than the directories of the jobs");
-    if (t->taken > 0 && n < sizeof(d->store_text))
-        n += (size_t)snprintf(text + n, sizeof(d->store_text) - n, "; %lld job%s taken over from job.json, and their "
-                              "latest events, curves and notes about nodes are lost", (long long)t->taken,
-                              t->taken == 1 ? " was" : "s were");
-    if (t->unreadable > 0 && n < sizeof(d->store_text))
-        snprintf(text + n, sizeof(d->store_text) - n, "; %lld job%s (%s) %s not taken over, because job.json is missing "
-                 "or damaged: restore the directory from a backup", (long long)t->unreadable,
-                 t->unreadable == 1 ? "" : "s", t->ids, t->unreadable == 1 ? "was" : "were");
+    if (!lost[0])
+        text_append(lost, size, "the store was older than the directories of the jobs");
+    if (t->taken > 0)
+        text_append(lost, size, "; %lld job%s taken over from job.json, and their latest events, curves and notes "
+                    "about nodes are lost", (long long)t->taken, t->taken == 1 ? " was" : "s were");
+    if (t->unreadable > 0)
+        text_append(lost, size, "; %lld job%s (%s) %s not taken over, because job.json is missing or damaged: restore "
+                    "the directory from a backup", (long long)t->unreadable, t->unreadable == 1 ? "" : "s", t->ids,
+                    t->unreadable == 1 ? "was" : "were");
     if (t->taken > 0)
         job_env_sweep(d);
     return 0;
@@ -298,8 +299,8 @@ static int refresh(struct daemon *d, int64_t id, takeover_load_fn load)
     struct job_row row;
     struct err err = { 0 };
     struct job *job = NULL;
-    json_t *file = job_file_read(d->home, id, NULL);
-    if (job_file_is_job(d->home, id) && jobs_get(&row, d->store, id, &err) == 0 &&
+    json_t *file = job_file_read(d->home.path, id, NULL);
+    if (job_file_is_job(d->home.path, id) && jobs_get(&row, d->store, id, &err) == 0 &&
         (!file || field_int(file, "seq", 0) < row.last_seq) && load(&job, d, id, &err) == 0)
         see_file(job, file);
     job_destroy(job);

@@ -3,7 +3,7 @@
  *
  * At the daemon's start, jobs that the store lacks, or of which it has an older state, are taken over from their
  * directories, and missing files of jobs are written again. What was lost with the store is reported once, by
- * `jobctl status` (d->store_text), and for each job by `jobctl why`.
+ * `jobctl status` (d->store_state.lost), and for each job by `jobctl why`.
  */
 #ifndef CONTROLLER_DAEMON_TAKEOVER_H
 #define CONTROLLER_DAEMON_TAKEOVER_H
@@ -36,7 +36,7 @@ struct takeover {
 
 /* Takes over the jobs without a row. In a restored store, jobs whose directory is gone were removed after the copy was
  * made. */
-int takeover_begin(struct takeover *t, struct daemon *d, enum store_origin from, struct err *err);
+int takeover_begin(struct takeover *t, struct daemon *d, struct err *err);
 
 /* An open job of the store: takes the newer state of its job.json, or all of it where its rows are damaged.
  * *job: as loaded by `load` (replay_job()); NULL: neither can be read, and the job has ended as failed. */

@@ -285,9 +285,9 @@ static void put_head(struct buf *text, const json_t *row, const struct story *s,
 static void put_full_home(struct buf *text, const struct daemon *d)
 {
     char full[700];
-    if (d->store_errnum != ENOSPC && d->store_errnum != EDQUOT)
+    if (d->store_state.errnum != ENOSPC && d->store_state.errnum != EDQUOT)
         return;
-    reserve_full(full, sizeof(full), d, d->store_errnum);
+    reserve_full(full, sizeof(full), &d->home, d->store_state.errnum);
     buf_print(text, " New events are stored when there is room: %s.", full);
 }
 
@@ -304,7 +304,8 @@ json_t *why_make(struct daemon *d, int64_t id, struct err *err)
     if (said(&s, ENDING)[0] && job)
         put_capital(&text, said(&s, ENDING));
     else if (s.stop && job && job->core.state == JOB_STOPPING)
-        buf_print(&text, " Waiting for its processes on %s to exit.", job->nodes > 1 ? "its nodes" : job->core.node);
+        buf_print(&text, " Waiting for its processes on %s to exit.",
+                  job->need.nodes > 1 ? "its nodes" : job->core.node);
     if (field_text(row, "agent_channel")[0])
         buf_print(&text, " Its agent is connected %s.", field_text(row, "agent_channel"));
     const bool room = said(&s, ROOM)[0] != '\0';

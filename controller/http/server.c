@@ -199,7 +199,7 @@ static bool prepare(struct request *r, const char *method, const char *url)
         route(r, method, url);
     if (!r->answered && l->permit && !l->permit(r, r->route))
         return false;
-    if (!r->answered && strcmp(method, "GET") != 0 && !daemon_home_is_here(r->listener->server->daemon))
+    if (!r->answered && strcmp(method, "GET") != 0 && !home_is_here(&r->listener->server->daemon->home))
         request_refuse(r, 503, "system", "the directory of this daemon (JOBCTL_HOME) was moved or removed; the "
                        "daemon stops. Run the command again", NULL);
     return !r->answered && body_parse(r);

@@ -19,10 +19,8 @@
 struct member {
     struct member        *next;
     struct job           *job;
-    struct job_core       core;
-    struct job_live_stats stats;
+    struct job_past       was;
     struct attempt_row   *attempt;      /* a copy; NULL: it had none */
-    int64_t               last_seq, curve_stride, curve_points, ready_ms, limit_ms;
     struct event_source   told;         /* the newest event to acknowledge; seq 0: none */
     int                   hooks;        /* calls of daemon_test_hook() */
     bool                  matters, durable; /* job.json is to be written, and synced */
@@ -97,7 +95,7 @@ static struct member *member_of(const struct job *job)
     return m;
 }
 
-int commit_group_keep(struct job *job, const struct job_core *was, const struct job_live_stats *stats, struct err *err)
+int commit_group_keep(struct job *job, const struct job_past *was, struct err *err)
 {
     struct commit_group *g = job->daemon->commit_group;
     if (member_of(job))
@@ -110,13 +108,7 @@ int commit_group_keep(struct job *job, const struct job_core *was, const struct 
         return err_set(err, ERR_MEMORY, "out of memory for job %lld", (long long)job->core.id);
     }
     m->job = job;
-    m->core = *was;
-    m->stats = *stats;
-    m->last_seq = job->last_seq;
-    m->curve_stride = job->curve_stride;
-    m->curve_points = job->curve_points;
-    m->ready_ms = job->ready_ms;
-    m->limit_ms = job->limit_ms;
+    m->was = *was;
     *g->end = m;
     g->end = &m->next;
     return 0;
@@ -171,7 +163,7 @@ static void stored(struct member *m, const struct job *but)
         write_file(m);
     for (int i = 0; i < m->hooks; i++)
         daemon_test_hook(job->daemon);
-    log_change(job, &m->core);
+    log_change(job, &m->was.core);
     if (job != but && m->told.seq)
         job->daemon->active_jobs->applied(job, &m->told, DO_NOTHING);
 }
@@ -179,13 +171,7 @@ static void stored(struct member *m, const struct job *but)
 static void restore(struct member *m)
 {
     struct job *job = m->job;
-    job->core = m->core;
-    job->live_stats = m->stats;
-    job->last_seq = m->last_seq;
-    job->curve_stride = m->curve_stride;
-    job->curve_points = m->curve_points;
-    job->ready_ms = m->ready_ms;
-    job->limit_ms = m->limit_ms;
+    job_take_back(job, &m->was);
     free(job->attempt);
     job->attempt = m->attempt;
     m->attempt = NULL;
@@ -224,13 +210,13 @@ int commit_group_flush(struct daemon *d, const struct job *but, struct err *err)
         return 0;
     struct member *next, *all = take_all(d->commit_group);
     if (store_commit_group(d->store, &why) < 0) {
-        d->store_errnum = why.errnum;
+        d->store_state.errnum = why.errnum;
         fail(all, &why);
         if (err && err->code == ERR_NONE)
             *err = why;
         return -1;
     }
-    d->store_errnum = 0;
+    d->store_state.errnum = 0;
     for (struct member *m = all; m; m = next) {
         next = m->next;
         stored(m, but);

@@ -19,16 +19,15 @@ struct daemon;
 struct err;
 struct event_source;
 struct job;
-struct job_core;
-struct job_live_stats;
+struct job_past;
 
 /* Call once the store is open and the loop runs. */
 int commit_group_open(struct daemon *d, struct err *err);
 /* Commits what is left. Accepts a daemon without one. */
 void commit_group_close(struct daemon *d);
 
-/* Call before the next write changes the job: keeps its state, `was` and `stats`, to restore them on failure. */
-int commit_group_keep(struct job *job, const struct job_core *was, const struct job_live_stats *stats, struct err *err);
+/* Call before the next write changes the job: `was` is restored on failure. */
+int commit_group_keep(struct job *job, const struct job_past *was, struct err *err);
 
 /* The job's results were written into the group (job_store.h). */
 void commit_group_add(struct job *job, const struct core_output *out, const struct event_source *told);

@@ -32,40 +32,28 @@ struct job_texts *job_texts(struct job *job)
     return own ? own : &lost;
 }
 
-static void live_stats_clear(struct job_live_stats *p)
-{
-    *p = (struct job_live_stats){ .loss = NAN, .lr = NAN, .samples_per_s = NAN, .step_ms = NAN,
-                                   .tokens_per_s = NAN, .epoch = NAN, .epochs = NAN, .eta_s = NAN };
-}
-
-static int64_t number_or(const json_t *v, int64_t otherwise)
-{
-    return json_is_integer(v) ? json_integer_value(v) : otherwise;
-}
-
 /* What each node has to have: a `run:` command takes one CPU slot per rank, training all, or the share of its GPUs
  * (sched_need()). A job without a given number of slots never waits for more than this machine has. */
-static int64_t slots(const struct job *job, const json_t *r)
+static int64_t slots(const struct job_need *need, const struct daemon_machine *m, bool trains, const json_t *r)
 {
-    const int64_t here = job->remote == &remote_local ? job->daemon->cpus : 0;
-    const int64_t gpus = job->node_gpus < 0 ? job->daemon->gpus : job->node_gpus;
-    const int64_t one_per_gpu = gpus < 1 ? 1 : here > 0 && gpus > here && job->nodes == 1 ? here : gpus;
-    return number_or(json_object_get(r, "cpus"),
-                     job->trains ? -1 : number_or(json_object_get(r, "ranks"), one_per_gpu));
+    const int64_t here = need->remote == &remote_local ? m->cpus : 0;
+    const int64_t gpus = need->node_gpus < 0 ? m->gpus : need->node_gpus;
+    const int64_t one_per_gpu = gpus < 1 ? 1 : here > 0 && gpus > here && need->nodes == 1 ? here : gpus;
+    return field_int(r, "cpus", trains ? -1 : field_int(r, "ranks", one_per_gpu));
 }
 
 /* Simulated nodes share all GPUs of this machine, with no other jobs. */
-static void wants(struct job *job, const json_t *spec)
+static void wants(struct job_need *need, const struct daemon_machine *m, bool trains, const json_t *spec)
 {
     const json_t *r = json_object_get(spec, "resources");
-    job->nodes = (int)number_or(json_object_get(r, "nodes"), 1);
-    job->min_nodes = (int)number_or(json_object_get(r, "min_nodes"), job->trains ? 1 : job->nodes);
-    job->node_gpus = number_or(json_object_get(r, "gpus"), -1);
-    job->node_cpus = slots(job, r);
-    if (job->remote != &remote_local)
+    need->nodes = (int)field_int(r, "nodes", 1);
+    need->min_nodes = (int)field_int(r, "min_nodes", trains ? 1 : need->nodes);
+    need->node_gpus = field_int(r, "gpus", -1);
+    need->node_cpus = slots(need, m, trains, r);
+    if (need->remote != &remote_local)
         return;     /* it needs no resources of this machine */
-    job->want_gpus = job->nodes > 1 && job->node_gpus > 0 ? -1 : job->node_gpus;
-    job->want_cpus = job->node_cpus > 0 ? job->node_cpus * job->nodes : job->node_cpus;
+    need->want_gpus = need->nodes > 1 && need->node_gpus > 0 ? -1 : need->node_gpus;
+    need->want_cpus = need->node_cpus > 0 ? need->node_cpus * need->nodes : need->node_cpus;
 }
 
 /* checkpoint.dir, unless it is below the job's own directory, here or on the host (submission.c). */
@@ -81,9 +69,9 @@ static char *named_dir(const struct job *job, const json_t *spec)
 
 int job_know_origin(struct job *job, const json_t *spec, struct err *err)
 {
-    free(job->origin);
-    job->origin = strdup(field_text(json_object_get(spec, "checkpoint"), "origin"));
-    return job->origin ? 0 : err_set(err, ERR_MEMORY, "out of memory for job %lld", (long long)job->core.id);
+    free(job->spec.origin);
+    job->spec.origin = strdup(field_text(json_object_get(spec, "checkpoint"), "origin"));
+    return job->spec.origin ? 0 : err_set(err, ERR_MEMORY, "out of memory for job %lld", (long long)job->core.id);
 }
 
 /* An id, or "afterany:ID". */
@@ -102,36 +90,37 @@ struct job *job_create(struct daemon *d, int64_t id, const json_t *spec, struct 
     const json_t *after = json_object_get(spec, "after");
     const struct clock_reading now = clock_read();
     struct job *job = calloc(1, sizeof(*job));
-    if (!job || !(job->after = calloc(json_array_size(after) + 1, sizeof(*job->after)))) {
+    if (!job || !(job->spec.after = calloc(json_array_size(after) + 1, sizeof(*job->spec.after)))) {
         free(job);
         err_set(err, ERR_MEMORY, "out of memory for job %lld", (long long)id);
         return NULL;
     }
     job->daemon = d;
-    job->remote = remote_of_spec(spec);
+    job->need.remote = remote_of_spec(spec);
     job_core_init(&job->core, id);
     job->retry_of = -1;
-    job->curve_stride = 1;
-    job->curve_points = -1;
-    job->verdict.id = id;
-    job->clock = clock_jump_of(&now);
-    live_stats_clear(&job->live_stats);
+    job->stored.curve_stride = 1;
+    job->stored.curve_points = -1;
+    job->filed.verdict.id = id;
+    job->times.clock = clock_jump_of(&now);
+    job->live_stats = (struct job_live_stats){ .loss = NAN, .lr = NAN, .samples_per_s = NAN, .step_ms = NAN,
+                                               .tokens_per_s = NAN, .epoch = NAN, .epochs = NAN, .eta_s = NAN };
     job->texts = &no_texts;
-    snprintf(job->name, sizeof(job->name), "%s", field_text(spec, "name"));
-    job->nafter = json_array_size(after);
-    for (size_t i = 0; i < job->nafter; i++)
-        take_after(&job->after[i], json_array_get(after, i));
+    snprintf(job->spec.name, sizeof(job->spec.name), "%s", field_text(spec, "name"));
+    job->spec.nafter = (uint32_t)json_array_size(after);
+    for (size_t i = 0; i < job->spec.nafter; i++)
+        take_after(&job->spec.after[i], json_array_get(after, i));
     const json_t *limit = json_object_get(spec, "max_duration");
-    job->max_duration_ms = json_is_number(limit) ? (int64_t)(json_number_value(limit) * 1000) : 0;
+    job->spec.max_duration_ms = json_is_number(limit) ? (int64_t)(json_number_value(limit) * 1000) : 0;
     const json_t *grace = json_object_get(spec, "grace");
-    job->grace_ms = json_is_number(grace) ? (int64_t)(json_number_value(grace) * 1000) : GRACE_MS;
-    job->signal_saves = json_is_string(json_object_get(spec, "checkpoint_signal"));
-    job->has_secrets = json_array_size(json_object_get(spec, "secrets")) > 0;
-    job->trains = json_is_object(json_object_get(spec, "train"));
-    if (job->remote == &remote_ssh)
-        job->hosts = json_incref(json_object_get(spec, "hosts"));
-    wants(job, spec);
-    job->dir = named_dir(job, spec);
+    job->spec.grace_ms = json_is_number(grace) ? (int64_t)(json_number_value(grace) * 1000) : GRACE_MS;
+    job->spec.signal_saves = json_is_string(json_object_get(spec, "checkpoint_signal"));
+    job->spec.has_secrets = json_array_size(json_object_get(spec, "secrets")) > 0;
+    job->spec.trains = json_is_object(json_object_get(spec, "train"));
+    if (job->need.remote == &remote_ssh)
+        job->need.hosts = json_incref(json_object_get(spec, "hosts"));
+    wants(&job->need, &d->machine, job->spec.trains, spec);
+    job->spec.dir = named_dir(job, spec);
     if (job_know_origin(job, spec, err) < 0 ||
         (sweep_points_is(spec) && (!(job->sweep = sweep_create(spec, err)) || job_aim(job, err) < 0))) {
         job_destroy(job);
@@ -145,17 +134,17 @@ void job_destroy(struct job *job)
     if (!job)
         return;
     json_decref(job->secrets);
-    json_decref(job->hosts);
-    json_decref(job->placed);
-    json_decref(job->names);
-    json_decref(job->lost);
+    json_decref(job->need.hosts);
+    json_decref(job->nodes.placed);
+    json_decref(job->nodes.names);
+    json_decref(job->nodes.lost);
     sweep_destroy(job->sweep);
     if (job->member)
         free(job->member->point);
     free(job->member);
-    free(job->after);
-    free(job->dir);
-    free(job->origin);
+    free(job->spec.after);
+    free(job->spec.dir);
+    free(job->spec.origin);
     free(job->checkpoint_path);
     free(job->attempt);
     if (job->texts != &no_texts)
@@ -172,27 +161,8 @@ void job_destroy(struct job *job)
 
 void job_exchange_spec(struct job *a, struct job *b)
 {
-    char name[sizeof(a->name)];
-    memcpy(name, a->name, sizeof(name));
-    memcpy(a->name, b->name, sizeof(name));
-    memcpy(b->name, name, sizeof(name));
-    EXCHANGE(remote);
-    EXCHANGE(after);
-    EXCHANGE(nafter);
-    EXCHANGE(max_duration_ms);
-    EXCHANGE(grace_ms);
-    EXCHANGE(signal_saves);
-    EXCHANGE(has_secrets);
-    EXCHANGE(trains);
-    EXCHANGE(hosts);
-    EXCHANGE(nodes);
-    EXCHANGE(min_nodes);
-    EXCHANGE(node_cpus);
-    EXCHANGE(node_gpus);
-    EXCHANGE(want_cpus);
-    EXCHANGE(want_gpus);
-    EXCHANGE(dir);
-    EXCHANGE(origin);
+    EXCHANGE(spec);
+    EXCHANGE(need);
     if (a->texts != &no_texts)
         *a->texts = (struct job_texts){.unplaced = ""};
 }
@@ -205,14 +175,7 @@ int job_aim(struct job *a, struct err *err)
     json_decref(spec);
     if (!b)
         return index < 0 ? 0 : err_set(err, ERR_MEMORY, "out of memory for a member of job %lld", (long long)a->core.id);
-    EXCHANGE(remote);
-    EXCHANGE(hosts);
-    EXCHANGE(nodes);
-    EXCHANGE(min_nodes);
-    EXCHANGE(node_cpus);
-    EXCHANGE(node_gpus);
-    EXCHANGE(want_cpus);
-    EXCHANGE(want_gpus);
+    EXCHANGE(need);
     job_destroy(b);
     return 0;
 }
@@ -232,11 +195,19 @@ int64_t job_sweep_of(const struct job *job)
     return job->member ? job->member->sweep : 0;
 }
 
+void job_take_back(struct job *job, const struct job_past *was)
+{
+    job->core = was->core;
+    job->stored = was->stored;
+    job->times = was->times;
+    job->live_stats = was->live_stats;
+}
+
 static void after_json(char *out, size_t size, const struct job *job)
 {
     size_t at = (size_t)snprintf(out, size, "[");
-    for (size_t i = 0; i < job->nafter && at < size - 48; i++) {
-        const struct job_after *a = &job->after[i];
+    for (size_t i = 0; i < job->spec.nafter && at < size - 48; i++) {
+        const struct job_after *a = &job->spec.after[i];
         at += (size_t)snprintf(out + at, size - at, a->kind == AFTER_OK ? "%s%.0s%lld" : "%s\"%s:%lld\"", i ? "," : "",
                                spec_after_name(a->kind), (long long)a->id);
     }
@@ -253,10 +224,10 @@ void job_row_make(struct job_row *row, const struct job *job)
         .submitted_ms = c->submitted_ms, .started_ms = c->started_ms ? c->started_ms : -1,
         .ended_ms = c->ended_ms ? c->ended_ms : -1, .productive_ms = c->goodput.spent.ms[BUCKET_PRODUCTIVE],
         .busy_ms = job_goodput_busy_ms(&c->goodput.spent),
-        .last_seq = job->last_seq, .loss = job->live_stats.loss,
+        .last_seq = job->stored.last_seq, .loss = job->live_stats.loss,
         .samples_per_s = job->live_stats.samples_per_s,
     };
-    snprintf(row->name, sizeof(row->name), "%s", job->name);
+    snprintf(row->name, sizeof(row->name), "%s", job->spec.name);
     snprintf(row->state, sizeof(row->state), "%s", job_state_name(c->state));
     snprintf(row->result, sizeof(row->result), "%s", job_result_name(c->result));
     snprintf(row->reason, sizeof(row->reason), "%s", c->reason);
@@ -271,7 +242,7 @@ void job_row_make(struct job_row *row, const struct job *job)
 bool job_clock_look(const struct job *job, struct clock_jump *clock, struct clock_change *change)
 {
     const struct clock_reading now = clock_read();
-    *clock = job->clock;
+    *clock = job->times.clock;
     return clock_jump_look(clock, &now, change);
 }
 
@@ -283,23 +254,23 @@ json_t *job_envelope(const struct job *job)
 
 static void note_placed(struct job *job, const json_t *body)
 {
-    json_decref(job->placed);
-    json_decref(job->names);
-    job->placed = json_deep_copy(body);
-    job->names = json_incref(json_object_get(job->placed, "nodes"));
-    job->gathered = false;
+    json_decref(job->nodes.placed);
+    json_decref(job->nodes.names);
+    job->nodes.placed = json_deep_copy(body);
+    job->nodes.names = json_incref(json_object_get(job->nodes.placed, "nodes"));
+    job->agents.gathered = false;
     job->texts->unplaced[0] = job->texts->absent[0] = job->texts->lease[0] = 0;
 }
 
 /* One entry per node: the newest loss. unusable: no agent can run there. */
 static void note_lost(struct job *job, const json_t *name, const json_t *text, bool unusable, int64_t at_ms)
 {
-    if (!job->lost)
-        job->lost = json_array();
-    for (size_t i = json_array_size(job->lost); i-- > 0;)
-        if (json_equal(json_object_get(json_array_get(job->lost, i), "name"), name))
-            json_array_remove(job->lost, i);
-    json_array_append_new(job->lost, json_make("{s:s, s:s, s:b, s:I}", "name",
+    if (!job->nodes.lost)
+        job->nodes.lost = json_array();
+    for (size_t i = json_array_size(job->nodes.lost); i-- > 0;)
+        if (json_equal(json_object_get(json_array_get(job->nodes.lost, i), "name"), name))
+            json_array_remove(job->nodes.lost, i);
+    json_array_append_new(job->nodes.lost, json_make("{s:s, s:s, s:b, s:I}", "name",
                                                json_is_string(name) ? json_string_value(name) : "?",
                                                "text",
                                                json_is_string(text) ? json_string_value(text) : "",
@@ -312,7 +283,7 @@ static void note_clock(struct job *job, const json_t *body)
     const json_int_t by_ms = json_integer_value(json_object_get(body, "jump_ms"));
     size_t i;
     json_t *one;
-    json_array_foreach (job->lost, i, one)
+    json_array_foreach (job->nodes.lost, i, one)
         json_object_set_new(one, "at_ms", json_integer(json_integer_value(json_object_get(one, "at_ms")) + by_ms));
 }
 
@@ -330,9 +301,9 @@ static void note_rebuilt(struct job *job, const json_t *body)
     const json_t *placed = json_object_get(body, "placed"), *lost = json_object_get(body, "lost");
     if (json_is_object(placed))
         note_placed(job, placed);
-    json_decref(job->lost);
-    job->lost = json_is_array(lost) ? json_deep_copy(lost) : NULL;
-    job->lease_ms = field_safe_int(body, "lease_ms", 0);
+    json_decref(job->nodes.lost);
+    job->nodes.lost = json_is_array(lost) ? json_deep_copy(lost) : NULL;
+    job->times.lease_ms = field_safe_int(body, "lease_ms", 0);
     note_checkpoint(job, json_object_get(body, "checkpoint"));
     job->live_stats.loss = field_number(body, "loss");
     job->live_stats.samples_per_s = field_number(body, "samples_per_s");
@@ -356,13 +327,13 @@ void job_spent(struct goodput *out, const struct job *job, int64_t now_ms)
 static void note_queue(struct job *job, enum event_kind kind, int64_t at_ms)
 {
     struct job_member *m = job->member;
-    if (!m || job->remote != &remote_slurm)
+    if (!m || job->need.remote != &remote_slurm)
         return;
     const int64_t ms = kind == EVENT_AGENT_UP && m->placed_ms && at_ms > m->placed_ms ? at_ms - m->placed_ms : 0;
     m->placed_ms = kind == EVENT_PLACED ? at_ms : 0;
-    job->lease_ms += ms;
-    if (job->limit_ms)
-        job->limit_ms += ms;
+    job->times.lease_ms += ms;
+    if (job->times.limit_ms)
+        job->times.limit_ms += ms;
 }
 
 void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t at_ms)
@@ -377,15 +348,15 @@ void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t
         job_join(job, json_integer_value(json_object_get(body, "sweep")),
                  (int)json_integer_value(json_object_get(body, "index")), json_object_get(body, "point"));
     } else if (kind == EVENT_NODES) {
-        job->gathered = true;
+        job->agents.gathered = true;
         job->texts->absent[0] = 0;
     } else if (kind == EVENT_LEASE) {
         const bool over = json_is_true(json_object_get(body, "over"));
         const int64_t ms = over ? field_safe_int(body, "waited_ms", 0) : 0;
         snprintf(job_texts(job)->lease, sizeof(job->texts->lease), "%s", over ? "" : field_text(body, "text"));
-        job->lease_ms += ms > 0 ? ms : 0;
-        if (job->limit_ms)
-            job->limit_ms += ms > 0 ? ms : 0; /* max_duration is for its ranks */
+        job->times.lease_ms += ms > 0 ? ms : 0;
+        if (job->times.limit_ms)
+            job->times.limit_ms += ms > 0 ? ms : 0; /* max_duration is for its ranks */
     } else if (event_kind_is(kind, EVENT_IS_END)) {
         job->texts->lease[0] = 0;
         if (strcmp(field_text(body, "cause"), cause_name(CAUSE_HOST_UNUSABLE)) == 0)

@@ -63,53 +63,88 @@ struct job_member {
     int64_t placed_ms;      /* its newest attempt, until its agent has answered; 0: none */
 };
 
+/* What the spec says; only an edit changes it (job_exchange_spec()). */
+struct job_spec {
+    char              name[JOBS_NAME];
+    bool              trains;           /* `train:`, not `run:` */
+    bool              signal_saves;     /* `run:` with checkpoint_signal */
+    bool              has_secrets;
+    uint32_t          nafter;
+    struct job_after *after;
+    int64_t           max_duration_ms;  /* 0: none */
+    int64_t           grace_ms;         /* from a stop to SIGKILL */
+    char             *dir;              /* the checkpoint.dir that it names; NULL: the job's own */
+    char             *origin;           /* engine/checkpoint/lineage.h */
+};
+
+/* What an attempt needs, by the spec; for a sweep, what its next member needs (job_aim()). */
+struct job_need {
+    const struct remote *remote;        /* where attempts run */
+    json_t              *hosts;         /* of launch: ssh */
+    int                  nodes, min_nodes;      /* of an attempt; the least after a node was lost */
+    int64_t              node_cpus, node_gpus;  /* per node; -1: all of it */
+    int64_t              want_cpus, want_gpus;  /* of this machine, all nodes together; -1: all of it */
+};
+
+/* Counters of its rows in the store (job_store.h). */
+struct job_stored {
+    int64_t last_seq;                   /* the newest event */
+    int64_t curve_stride, curve_points;
+};
+
+/* Changed by job_note() and job_apply(). */
+struct job_times {
+    int64_t           ready_ms;         /* end of its back-off, on clock_ms() */
+    int64_t           limit_ms;         /* end of max_duration, on clock_boot_ms(); 0: not yet */
+    int64_t           lease_ms;         /* the part of the time since its start spent waiting for a shared machine */
+    struct clock_jump clock;            /* the clocks of its times */
+};
+
+/* The nodes of its attempts; changed by job_note(). */
+struct job_nodes {
+    json_t *placed;                     /* how the newest attempt was placed: job_core.h */
+    json_t *names;                      /* NULL: one, or not known yet */
+    json_t *lost;                       /* [{name, text, at_ms}] nodes that attempts lost */
+};
+
+/* The agents of its newest attempt; changed in controller/attempt and by job_note(). */
+struct job_agents {
+    struct remote_link *link;           /* while the attempt lives */
+    struct followers   *followers;      /* the agents beside the one at `link` (followers.h) */
+    int64_t             gpus_asked_ms;  /* until when its agent was asked for the load of GPUs (gpu_request.h) */
+    int64_t             gap_seq;        /* the event before which others were missing; 0: none */
+    bool                gathered;       /* all nodes of the newest attempt joined */
+    bool                channel_degraded;       /* a fallback channel is in use */
+};
+
+/* What fleet.c knows about it. */
+struct job_filed {
+    int64_t          attempt;           /* its newest attempt when fleet_note() last saw it ... */
+    bool             live;              /* ... and whether that lived */
+    struct sched_job verdict;           /* where it is filed (fleet_note()) and why it waits (fleet_explain()) */
+};
+
 struct job {
     struct daemon        *daemon;
     struct job_core       core;
-    char                  name[JOBS_NAME];
-    int64_t               retry_of;
-    int64_t               last_seq;
-    int64_t               matters_seq;    /* its newest event that job.json must have, as replay.h found it */
-    int64_t               gap_seq;        /* the event before which others were missing; 0: none */
-    struct job_after     *after;
-    size_t                nafter;
-    int64_t               want_cpus, want_gpus;   /* of this machine, all nodes together; -1: all of it */
-    int64_t               max_duration_ms;        /* 0: none */
-    int64_t               grace_ms;       /* from a stop to SIGKILL */
-    int64_t               ready_ms;       /* end of its back-off, on clock_ms() */
-    int64_t               lease_ms;       /* the part of the time since its start spent waiting for a shared machine */
-    int64_t               limit_ms;       /* end of max_duration, on clock_boot_ms(); 0: not yet */
-    bool                  trains;         /* `train:`, not `run:` */
-    bool                  signal_saves;   /* `run:` with checkpoint_signal */
-    bool                  has_secrets;
-    bool                  gathered;         /* all nodes of the newest attempt joined */
-    bool                  channel_degraded; /* a fallback channel is in use */
-    bool                  strange;          /* its directory is that of another job (job_file.h) */
-    json_t               *secrets;        /* values, from secrets.env (job_env.h) once it has an attempt; NULL: none */
+    struct job_spec       spec;
+    struct job_need       need;
+    struct job_stored     stored;
+    struct job_times      times;
     struct job_live_stats live_stats;
-    struct job_texts     *texts;        /* never NULL; to write one, job_texts() */
+    struct job_nodes      nodes;
+    struct job_agents     agents;
+    struct job_filed      filed;
+    struct job_texts     *texts;            /* never NULL; to write one, job_texts() */
+    struct attempt_row   *attempt;          /* the newest one, NULL before the first */
+    json_t               *secrets;          /* values, from secrets.env (job_env.h), once it has an attempt, or NULL */
     char                 *checkpoint_path;
-    int64_t               curve_stride, curve_points;
-    struct attempt_row   *attempt;        /* the newest one, NULL before the first */
-    const struct remote *remote;        /* where its attempts run */
-    json_t             *hosts;          /* of launch: ssh */
-    char               *dir;            /* the checkpoint.dir that its spec names; NULL: its own */
-    char               *origin;         /* engine/checkpoint/lineage.h */
-    int                 nodes, min_nodes;   /* of an attempt; the least after a node was lost */
-    int64_t             node_cpus, node_gpus;   /* needed per node; -1: all of it */
-    json_t             *placed;         /* how the newest attempt was placed: job_core.h */
-    json_t             *names;          /* of its nodes; NULL: one, or not known yet */
-    json_t             *lost;           /* [{name, text, at_ms}] nodes that attempts lost */
-    struct remote_link *link;           /* while the attempt lives */
-    int64_t             gpus_asked_ms;  /* until when its agent was asked for the load of GPUs (gpu_request.h) */
-    struct followers   *followers;      /* the agents beside the one at `link` (followers.h) */
-    int64_t             disk_since_ms;  /* its wait for a full disk that reclaim_look() last saw; 0: none */
-    int64_t             noted_attempt;  /* its newest attempt when fleet_note() last saw it ... */
-    bool                noted_live;     /* ... and whether that lived */
-    struct sched_job    verdict;        /* where it is filed (fleet_note()) and why it waits (fleet_explain()) */
-    struct clock_jump   clock;          /* the clocks of its times */
-    struct sweep       *sweep;          /* it stands for several members (sweep.h); NULL: a plain job */
-    struct job_member  *member;         /* it is one of a sweep; NULL: it is not */
+    int64_t               retry_of;
+    bool                  strange;          /* its directory is that of another job (job_file.h, takeover.h) */
+    int64_t               matters_seq;      /* its newest event that job.json must have, as replay.h found it */
+    int64_t               disk_since_ms;    /* its wait for a full disk that reclaim_look() last saw; 0: none */
+    struct sweep         *sweep;            /* it stands for several members (sweep.h); NULL: a plain job */
+    struct job_member    *member;           /* it is one of a sweep; NULL: it is not */
 };
 
 /* From its canonical spec; not yet among the active jobs, nor stored. */
@@ -122,6 +157,17 @@ void job_exchange_spec(struct job *job, struct job *other);
 
 /* A sweep needs the resources of its next member. */
 int job_aim(struct job *sweep, struct err *err);
+
+/* What a decision that is not stored takes back, besides the attempt. */
+struct job_past {
+    struct job_core       core;
+    struct job_stored     stored;
+    struct job_times      times;
+    struct job_live_stats live_stats;
+};
+
+#define JOB_PAST(job) ((struct job_past){ (job)->core, (job)->stored, (job)->times, (job)->live_stats })
+void job_take_back(struct job *job, const struct job_past *was);
 
 /* Makes it a member; `point` may be NULL. -1: no memory. */
 int job_join(struct job *job, int64_t sweep, int index, const json_t *point);

@@ -20,9 +20,9 @@ static void start_clocks(struct job *job, const struct core_output *out)
 {
     for (int i = 0; i < out->count; i++)
         if (out->events[i].kind == EVENT_RETRY)
-            job->ready_ms = clock_ms() + job->core.backoff_ms;
-    if (job->core.started_ms && !job->limit_ms)
-        job->limit_ms = clock_boot_ms() + job->max_duration_ms;
+            job->times.ready_ms = clock_ms() + job->core.backoff_ms;
+    if (job->core.started_ms && !job->times.limit_ms)
+        job->times.limit_ms = clock_boot_ms() + job->spec.max_duration_ms;
 }
 
 /* Text and body from an agent or its launcher without secrets, since they may quote ranks' output. The caller releases
@@ -41,14 +41,13 @@ static int redact_input(struct core_input *in, json_t **body, char **text, const
 }
 
 /* Writes the results into the group. */
-static int write_results(struct job *job, const struct job_core *was, const struct job_live_stats *stats,
-                         const struct core_output *out, const struct event_source *told, const struct job_edit *edit,
-                         struct err *err)
+static int write_results(struct job *job, const struct job_past *was, const struct core_output *out,
+                         const struct event_source *told, const struct job_edit *edit, struct err *err)
 {
-    if (commit_group_keep(job, was, stats, err) < 0)
+    if (commit_group_keep(job, was, err) < 0)
         return -1;
-    if ((edit ? job_store_edit(job, was, out, edit->yaml, edit->canonical, err)
-              : job_store_write(job, was, out, told, err)) < 0)
+    if ((edit ? job_store_edit(job, &was->core, out, edit->yaml, edit->canonical, err)
+              : job_store_write(job, &was->core, out, told, err)) < 0)
         return -1;
     start_clocks(job, out);
     commit_group_add(job, out, told);
@@ -65,18 +64,16 @@ static bool may_wait(const struct core_output *out, const struct event_source *t
 static int apply_clean(struct job *job, const struct core_input *in, const struct event_source *told,
                        const struct job_edit *edit, enum job_effect *effect, bool *waits, struct err *err)
 {
-    const struct job_core was = job->core;
-    const struct job_live_stats live_stats = job->live_stats;
+    const struct job_past was = JOB_PAST(job);
     struct core_output out = { 0 };
     if (job_core_step(&job->core, in, &out, err) < 0)
         return -1;
     for (int i = 0; i < out.count; i++)
         job_note(job, out.events[i].kind, out.events[i].body, out.events[i].at_ms);
     int rc = 0;
-    if (out.count > 0 && (rc = write_results(job, &was, &live_stats, &out, told, edit, err)) < 0) {
-        job->core = was;
-        job->live_stats = live_stats;
-        job->daemon->store_errnum = err->errnum;
+    if (out.count > 0 && (rc = write_results(job, &was, &out, told, edit, err)) < 0) {
+        job_take_back(job, &was);
+        job->daemon->store_state.errnum = err->errnum;
     }
     if (rc == 0 && job->daemon->active_jobs->noted)
         job->daemon->active_jobs->noted(job, &out);
@@ -100,13 +97,13 @@ int job_apply_clock(struct job *job, struct err *err)
     clock_jump_text(text, sizeof(text), &change);
     json_t *body = json_make("{s:s, s:I, s:I, s:o}", "text", text, "jump_ms", (json_int_t)change.jump_ms,
                              "suspended_ms", (json_int_t)change.suspended_ms, "clock",
-                             job_core_clock(job->daemon->boot, &clock));
+                             job_core_clock(job->daemon->machine.boot, &clock));
     const struct core_input in = {.kind = CORE_CLOCK, .at_ms = daemon_now_ms(), .body = body};
     int rc = body ? apply_clean(job, &in, NULL, NULL, &effect, NULL, err) : err_set(err, ERR_MEMORY, "out of memory");
     json_decref(body);
     if (rc < 0)
         return -1;
-    job->clock = clock;
+    job->times.clock = clock;
     job->daemon->active_jobs->applied(job, NULL, effect);
     return 0;
 }

@@ -115,7 +115,7 @@ int job_code_adopt(const struct daemon *d, int64_t id, const char *name, bool mu
     char from[PATH], to[PATH], dir[PATH_MAX];
     if (name[0] && !is_staged(name))
         return err_set(err, ERR_USAGE, "code: expected the name of a directory that jobctl submit has made");
-    snprintf(from, sizeof(from), "%.3900s/" JOB_CODE "/%.255s", d->home, name[0] ? name : ".tmp-none");
+    snprintf(from, sizeof(from), "%.3900s/" JOB_CODE "/%.255s", d->home.path, name[0] ? name : ".tmp-none");
     if (require(from, must, err) < 0)
         return -1;
     job_dir(dir, sizeof(dir), d, id);

@@ -18,12 +18,12 @@
 
 void job_dir(char *out, size_t size, const struct daemon *d, int64_t id)
 {
-    snprintf(out, size, "%.4000s/jobs/%lld", d->home, (long long)id);
+    snprintf(out, size, "%.4000s/jobs/%lld", d->home.path, (long long)id);
 }
 
 void job_dir_run(char *out, size_t size, const struct daemon *d, int64_t id, int64_t attempt)
 {
-    snprintf(out, size, "%.4000s/jobs/%lld/%lld", d->home, (long long)id, (long long)attempt);
+    snprintf(out, size, "%.4000s/jobs/%lld/%lld", d->home.path, (long long)id, (long long)attempt);
 }
 
 void job_dir_node(char *out, size_t size, const char *run_dir, int node)

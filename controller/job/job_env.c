@@ -209,7 +209,7 @@ void job_env_recall(struct job *job)
 
 bool job_env_complete(const struct job *job)
 {
-    if (!job->has_secrets)
+    if (!job->spec.has_secrets)
         return true;
     json_t *there = read_secrets(job->daemon, job->core.id);
     const bool complete = there != NULL;
@@ -232,7 +232,7 @@ void job_env_end(const struct daemon *d, int64_t id, const char *origin)
 {
     char dir[PATH_MAX];
     job_dir(dir, sizeof(dir), d, id);
-    if (!is_of_another(d->home, id, origin))
+    if (!is_of_another(d->home.path, id, origin))
         remove_file(dir, ENV_FILE_SECRETS);
 }
 
@@ -273,14 +273,14 @@ static void sweep_one(const struct daemon *d, int64_t id)
     const bool known = jobs_get(&row, d->store, id, &why) == 0;
     if (known && !row.damaged && row.result[0])
         end_stored(d, id);
-    else if (!known && why.code == ERR_NOT_FOUND && !job_file_is_job(d->home, id))
+    else if (!known && why.code == ERR_NOT_FOUND && !job_file_is_job(d->home.path, id))
         job_env_discard(d, id);
 }
 
 void job_env_sweep(const struct daemon *d)
 {
     char path[PATH_MAX];
-    snprintf(path, sizeof(path), "%.4000s/jobs", d->home);
+    snprintf(path, sizeof(path), "%.4000s/jobs", d->home.path);
     DIR *dir = opendir(path);
     for (struct dirent *e; dir && (e = readdir(dir));) {
         char *end;

@@ -80,10 +80,11 @@ static json_t *content_make(const struct job *job, struct err *err)
     if (jobs_spec(&yaml, &canonical, s, job->core.id, err) == 0 &&
         events_each(s, job->core.id, 0, 1, take_body, &submitted, err) == 0)
         out = json_make("{s:i, s:I, s:s?, s:I, s:O?, s:o, s:o, s:O?, s:O?, s:I, s:s?, s:o, s:o, s:s, s:s}",
-                        "format", FORMAT, "id", (json_int_t)job->core.id, "origin", job->origin, "seq",
-                        (json_int_t)job->last_seq, "submitted", submitted, "state", job_core_json_make(&job->core),
-                        "run", run_make(job->attempt), "placed", job->placed, "lost", job->lost, "lease_ms",
-                        (json_int_t)job->lease_ms, "checkpoint", job->checkpoint_path, "loss",
+                        "format", FORMAT, "id", (json_int_t)job->core.id, "origin", job->spec.origin, "seq",
+                        (json_int_t)job->stored.last_seq, "submitted", submitted, "state",
+                        job_core_json_make(&job->core),
+                        "run", run_make(job->attempt), "placed", job->nodes.placed, "lost", job->nodes.lost, "lease_ms",
+                        (json_int_t)job->times.lease_ms, "checkpoint", job->checkpoint_path, "loss",
                         number_or_null(job->live_stats.loss), "samples_per_s",
                         number_or_null(job->live_stats.samples_per_s), "yaml", yaml, "canonical",
                         canonical);
@@ -117,7 +118,7 @@ int job_file_write(const struct job *job, bool durable, struct err *err)
     job_dir(path, sizeof(path), job->daemon, job->core.id);
     if (job->core.attempt <= 1 && !job->core.agent_known && job_dir_make(path, err) < 0)
         return -1;
-    const int dir = job_dir_open(job->daemon->home, job->core.id, err);
+    const int dir = job_dir_open(job->daemon->home.path, job->core.id, err);
     json_t *content = dir >= 0 ? content_make(job, err) : NULL;
     int rc = content ? 0 : -1;
     if (rc == 0 && put(dir, content, durable) < 0)

@@ -27,7 +27,7 @@ static void find(struct found *f, const struct job *job, const struct core_event
                  const char *reason)
 {
     f->news[f->n++] = (struct notice_news){ .event = event, .ended = e->kind == EVENT_DONE, .at_ms = e->at_ms,
-                                            .name = job->name, .reason = reason };
+                                            .name = job->spec.name, .reason = reason };
 }
 
 static enum notice_event event_of_end(const struct core_event *e)

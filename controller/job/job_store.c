@@ -27,8 +27,7 @@ static const char *const curves[] = { "loss", "grad_norm", "lr", "samples_per_s"
 
 /* Changes to the job in memory, made when the transaction commits. */
 struct draft {
-    int64_t             last_seq;
-    int64_t             curve_stride, curve_points;
+    struct job_stored   stored;
     struct attempt_row *attempt;        /* a copy, or the new row */
     bool                new_attempt;
 };
@@ -40,7 +39,7 @@ static int write_event(struct job *job, struct draft *draft, const struct core_e
     if (!body)
         return err_set(err, ERR_MEMORY, "out of memory for an event of job %lld", (long long)job->core.id);
     struct event_row row = {
-        .job = job->core.id, .seq = draft->last_seq + 1, .at_ms = e->at_ms,
+        .job = job->core.id, .seq = draft->stored.last_seq + 1, .at_ms = e->at_ms,
         .source = e->from_agent ? "agent" : "controller", .kind = e->name,
         .attempt = e->attempt, .agent_seq = -1, .incarnation = -1, .body = body,
     };
@@ -52,7 +51,7 @@ static int write_event(struct job *job, struct draft *draft, const struct core_e
     int rc = events_append(job->daemon->store, &row, err);
     free(body);
     if (rc == 0)
-        draft->last_seq++;
+        draft->stored.last_seq++;
     return rc;
 }
 
@@ -83,15 +82,15 @@ static int make_room(struct job *job, struct draft *draft, struct err *err)
 {
     struct store *s = job->daemon->store;
     const int64_t id = job->core.id;
-    if (draft->curve_points < 0 && metrics_count(&draft->curve_points, s, id, "loss", err) < 0)
+    if (draft->stored.curve_points < 0 && metrics_count(&draft->stored.curve_points, s, id, "loss", err) < 0)
         return -1;
-    if (draft->curve_points < METRICS_CAP)
+    if (draft->stored.curve_points < METRICS_CAP)
         return 0;
-    draft->curve_stride *= 2;
+    draft->stored.curve_stride *= 2;
     for (size_t i = 0; i < ARRAY_LEN(curves); i++)
-        if (metrics_thin(s, id, curves[i], draft->curve_stride, err) < 0)
+        if (metrics_thin(s, id, curves[i], draft->stored.curve_stride, err) < 0)
             return -1;
-    return metrics_count(&draft->curve_points, s, id, "loss", err);
+    return metrics_count(&draft->stored.curve_points, s, id, "loss", err);
 }
 
 /* NaN: the event does not have it. */
@@ -110,13 +109,13 @@ static int write_curves(struct job *job, struct draft *draft, const struct core_
         return 0;
     if (make_room(job, draft, err) < 0)
         return -1;
-    if (step % draft->curve_stride != 0 && draft->curve_points > METRICS_CAP / 2)
+    if (step % draft->stored.curve_stride != 0 && draft->stored.curve_points > METRICS_CAP / 2)
         return 0;
     for (size_t i = 0; i < ARRAY_LEN(curves); i++) {
         const double v = value_of(curves[i], e);
         if (!isfinite(v))
             continue;
-        draft->curve_points += i == 0;
+        draft->stored.curve_points += i == 0;
         if (metrics_put(job->daemon->store, job->core.id, curves[i], step, v, err) < 0)
             return -1;
     }
@@ -170,7 +169,7 @@ static int write_consequences(struct job *job, struct draft *draft, const struct
     } else if (e->kind == EVENT_STEP) {
         return write_curves(job, draft, e, err);
     } else if (e->kind == EVENT_RANK_STARTED && field_int(e->body, "rank", 0) == 0) {
-        draft->curve_points = -1;
+        draft->stored.curve_points = -1;
         return metrics_cut(s, job->core.id, field_int(e->body, "resume_step", 0), err);
     }
     return 0;
@@ -205,18 +204,16 @@ static int write_all(struct job *job, const struct job_core *was, struct draft *
     if (draft->attempt->attempt > 0 && attempts_update(s, draft->attempt, err) < 0)
         return -1;
     struct job_row row;
-    const int64_t seq = job->last_seq;
-    job->last_seq = draft->last_seq;
+    const int64_t seq = job->stored.last_seq;
+    job->stored.last_seq = draft->stored.last_seq;
     job_row_make(&row, job);
-    job->last_seq = seq;
+    job->stored.last_seq = seq;
     return jobs_update(s, &row, err);
 }
 
 static int draft_make(struct draft *draft, const struct job *job, struct err *err)
 {
-    *draft = (struct draft){ .last_seq = job->last_seq, .curve_stride = job->curve_stride,
-                             .curve_points = job->curve_points };
-    draft->attempt = calloc(1, sizeof(*draft->attempt));
+    *draft = (struct draft){ .stored = job->stored, .attempt = calloc(1, sizeof(*draft->attempt)) };
     if (!draft->attempt)
         return err_set(err, ERR_MEMORY, "out of memory for an attempt of job %lld", (long long)job->core.id);
     if (job->attempt)
@@ -226,9 +223,7 @@ static int draft_make(struct draft *draft, const struct job *job, struct err *er
 
 static void draft_keep(struct draft *draft, struct job *job)
 {
-    job->last_seq = draft->last_seq;
-    job->curve_stride = draft->curve_stride;
-    job->curve_points = draft->curve_points;
+    job->stored = draft->stored;
     if (draft->attempt->attempt > 0) {
         free(job->attempt);
         job->attempt = draft->attempt;
@@ -288,7 +283,7 @@ int job_store_submit(struct job *job, const struct core_output *out, const char 
                      const char *canonical, struct err *err)
 {
     struct store *s = job->daemon->store;
-    struct draft draft = { .last_seq = 0 };
+    struct draft draft = { .attempt = NULL };
     struct job_row row;
     job_row_make(&row, job);
     row.last_seq = out->count;
@@ -297,7 +292,7 @@ int job_store_submit(struct job *job, const struct core_output *out, const char 
     for (int i = 0; i < out->count; i++)
         if (write_event(job, &draft, &out->events[i], NULL, err) < 0)
             return -1;
-    job->last_seq = draft.last_seq;
+    job->stored.last_seq = draft.stored.last_seq;
     return 0;
 }
 
@@ -309,7 +304,7 @@ static int take_over(struct job *job, const struct core_event *e, int64_t after,
     if (job_core_replay(&job->core, e, err) < 0)
         return -1;
     job_note(job, e->kind, e->body, e->at_ms);
-    job->last_seq = after;
+    job->stored.last_seq = after;
     if (draft_make(&draft, job, err) < 0)
         return -1;
     const int rc = write_all(job, &was, &draft, &out, NULL, err);

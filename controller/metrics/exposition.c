@@ -105,7 +105,7 @@ struct job_labels {
 static void labels_of(struct job_labels *l, const struct job *job)
 {
     snprintf(l->id, sizeof(l->id), "%lld", (long long)job->core.id);
-    l->labels = LABELS({ "job_id", l->id }, { "name", job->name });
+    l->labels = LABELS({ "job_id", l->id }, { "name", job->spec.name });
 }
 
 static double per_ms(const struct job *job)
@@ -301,9 +301,9 @@ static void put_node(struct page *p)
 {
     int64_t cpus, gpus;
     fleet_free(p->daemon, &cpus, &gpus);
-    single(p, "jobctl_cpu_slots", OPENMETRICS_GAUGE, "CPU slots of this machine.", (double)p->daemon->cpus);
+    single(p, "jobctl_cpu_slots", OPENMETRICS_GAUGE, "CPU slots of this machine.", (double)p->daemon->machine.cpus);
     single(p, "jobctl_cpu_slots_free", OPENMETRICS_GAUGE, "CPU slots that no job holds.", (double)cpus);
-    single(p, "jobctl_gpus", OPENMETRICS_GAUGE, "GPUs of this machine.", (double)p->daemon->gpus);
+    single(p, "jobctl_gpus", OPENMETRICS_GAUGE, "GPUs of this machine.", (double)p->daemon->machine.gpus);
     single(p, "jobctl_gpus_free", OPENMETRICS_GAUGE, "GPUs that no job holds.", (double)gpus);
     put_gpus(p);
 }
@@ -345,7 +345,7 @@ static void put_daemon(struct page *p)
     single(p, "jobctl_scheduler_pass_seconds", OPENMETRICS_GAUGE, "Duration of the newest pass over the queue.",
            (double)p->daemon->fleet->cost_us / 1e6);
     single(p, "jobctl_store_writable", OPENMETRICS_GAUGE, "0 while the store does not take events, such as on a full "
-           "disk.", p->daemon->store_errnum == 0);
+           "disk.", p->daemon->store_state.errnum == 0);
     put_process(p);
 }
 

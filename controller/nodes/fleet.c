@@ -63,10 +63,10 @@ static void take_facts(struct daemon *d, json_t *facts)
     json_decref(f->facts);
     f->facts = facts;
     count_used_gpus(facts);
-    d->gpus = plan_count_gpus(facts);
+    d->machine.gpus = plan_count_gpus(facts);
     char *text = json_dumps(facts, JSON_COMPACT);
     struct err err = { 0 };
-    const struct node_row row = { .name = f->node, .boot_id = f->boot_id, .cpus = d->cpus,
+    const struct node_row row = { .name = f->node, .boot_id = f->boot_id, .cpus = d->machine.cpus,
                                   .facts = text ? text : "{}", .last_seen_ms = daemon_now_ms() };
     if (nodes_put(d->store, &row, &err) < 0)
         log_warn(NULL, "%s", err.text);
@@ -82,8 +82,8 @@ int fleet_open(struct daemon *d, struct err *err)
         return err_set(err, ERR_SYSTEM, "cannot read the hostname: %m");
     f->node[sizeof(f->node) - 1] = 0;
     read_boot_id(f->boot_id, sizeof(f->boot_id));
-    d->boot = job_core_boot(f->boot_id);
-    d->cpus = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+    d->machine.boot = job_core_boot(f->boot_id);
+    d->machine.cpus = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
     uv_timer_init(&d->loop, &f->soon);
     uv_timer_init(&d->loop, &f->wake);
     f->soon.data = d;
@@ -116,8 +116,8 @@ bool fleet_lacks_nvml(const struct daemon *d)
 
 void fleet_free(const struct daemon *d, int64_t *cpus, int64_t *gpus)
 {
-    *cpus = d->cpus;
-    *gpus = d->gpus;
+    *cpus = d->machine.cpus;
+    *gpus = d->machine.gpus;
     for (size_t i = 0; i < d->active_jobs->begun.count; i++) {
         *cpus -= active_jobs_begun(d->active_jobs, i)->core.cpus;
         *gpus -= active_jobs_begun(d->active_jobs, i)->core.gpus;
@@ -160,8 +160,8 @@ static void judge_after(struct sched_job *s, struct job *job)
 {
     struct daemon *d = job->daemon;
     s->dep = DEP_SUCCEEDED;
-    for (size_t i = 0; i < job->nafter; i++) {
-        struct job_after *a = &job->after[i];
+    for (size_t i = 0; i < job->spec.nafter; i++) {
+        struct job_after *a = &job->spec.after[i];
         struct job_row row;
         if (!a->settled && !active_jobs_find(d->active_jobs, a->id)) {
             a->settled = true;
@@ -184,7 +184,7 @@ static void judge_dir(struct sched_job *s, struct job *job)
     s->writer = writer ? writer->core.id : 0;
     if (writer)
         shared_dir_text(job, writer);
-    else if (job->verdict.writer)
+    else if (job->filed.verdict.writer)
         job->texts->unplaced[0] = 0;
 }
 
@@ -213,7 +213,7 @@ static bool waits_for_members(struct job *job)
         return false;
     snprintf(job_texts(job)->unplaced, sizeof(job->texts->unplaced), "waiting for a place in Slurm: max_parallel is "
              "%lld in sweep %lld", (long long)sweep->sweep->max_parallel, (long long)sweep->core.id);
-    job->verdict.word = SCHED_HOST;
+    job->filed.verdict.word = SCHED_HOST;
     return true;
 }
 
@@ -221,23 +221,24 @@ static int file(struct fleet *f, struct job *job)
 {
     const int index = job->member ? job->member->index : 0;
     struct sched_job now = { .id = job->core.id, .priority = job->core.priority, .held = job->core.held,
-                             .not_before_ms = job->ready_ms, .cpus = job->want_cpus, .gpus = job->want_gpus,
+                             .not_before_ms = job->times.ready_ms, .cpus = job->need.want_cpus,
+                             .gpus = job->need.want_gpus,
                              .order = sched_order(job->core.id, job_sweep_of(job), index), .owner = job };
     if (waits_for_members(job)) {
-        sched_queue_drop(&f->queue, &job->verdict);
+        sched_queue_drop(&f->queue, &job->filed.verdict);
         return 0;
     }
     judge_after(&now, job);
     judge_dir(&now, job);
-    if (job->verdict.shelf != SHELF_NONE && same_wait(&now, &job->verdict))
+    if (job->filed.verdict.shelf != SHELF_NONE && same_wait(&now, &job->filed.verdict))
         return 0;
-    sched_queue_drop(&f->queue, &job->verdict);
-    job->verdict = now;
+    sched_queue_drop(&f->queue, &job->filed.verdict);
+    job->filed.verdict = now;
     f->explained = false;
-    for (size_t i = 0; i < job->nafter; i++)
-        if (job_order_put(&f->after, job->after[i].id, job->core.id, job) < 0)
+    for (size_t i = 0; i < job->spec.nafter; i++)
+        if (job_order_put(&f->after, job->spec.after[i].id, job->core.id, job) < 0)
             return -1;
-    return sched_queue_put(&f->queue, &job->verdict);
+    return sched_queue_put(&f->queue, &job->filed.verdict);
 }
 
 /* Among those that wait for a directory, or that write there. */
@@ -270,7 +271,7 @@ static void judge_again(struct fleet *f, int64_t key)
 /* An attempt of a member lives, or has ended: who of its sweep waits for that? */
 static void note_attempt(struct job *job)
 {
-    struct job *sweep = job->noted_live != job->core.live ? sweep_of(job) : NULL;
+    struct job *sweep = job->filed.live != job->core.live ? sweep_of(job) : NULL;
     if (!sweep || !sweep->sweep->in_waves)
         return;
     sweep_attempt(sweep->sweep, job->core.live ? 1 : -1);
@@ -288,19 +289,19 @@ void fleet_note(struct job *job)
     struct fleet *f = d->fleet;
     int rc = active_jobs_note(d->active_jobs, job);
     note_attempt(job);
-    if (job->dir && file_dir(f, job) < 0)
+    if (job->spec.dir && file_dir(f, job) < 0)
         rc = -1;
     if (!job_core_waits(&job->core)) {
-        f->explained &= job->verdict.shelf == SHELF_NONE;
-        sched_queue_drop(&f->queue, &job->verdict);
+        f->explained &= job->filed.verdict.shelf == SHELF_NONE;
+        sched_queue_drop(&f->queue, &job->filed.verdict);
     } else if (file(f, job) < 0) {
         rc = -1;
     }
     if (rc < 0)
         say_no_memory(job);
-    const bool changed = job->noted_attempt != job->core.attempt || job->noted_live != job->core.live;
-    job->noted_attempt = job->core.attempt;
-    job->noted_live = job->core.live;
+    const bool changed = job->filed.attempt != job->core.attempt || job->filed.live != job->core.live;
+    job->filed.attempt = job->core.attempt;
+    job->filed.live = job->core.live;
     if (changed && job->core.attempt > 0)
         judge_again(f, shared_dir_key(job));
 }
@@ -312,10 +313,10 @@ static void settle(struct fleet *f, const struct job *done)
     for (size_t i = job_order_find(&f->after, id, 0); i < f->after.count && job_order_at(&f->after, i)->a == id;
          i++) {
         struct job *next = job_order_at(&f->after, i)->of;
-        for (size_t k = 0; k < next->nafter; k++)
-            if (next->after[k].id == id) {
-                next->after[k].settled = true;
-                next->after[k].succeeded = done->core.result == RESULT_SUCCEEDED;
+        for (size_t k = 0; k < next->spec.nafter; k++)
+            if (next->spec.after[k].id == id) {
+                next->spec.after[k].settled = true;
+                next->spec.after[k].succeeded = done->core.result == RESULT_SUCCEEDED;
             }
         fleet_note(next);
     }
@@ -325,10 +326,10 @@ void fleet_take_out(struct job *job)
 {
     struct fleet *f = job->daemon->fleet;
     const int64_t id = job->core.id, key = shared_dir_key(job);
-    sched_queue_drop(&f->queue, &job->verdict);
+    sched_queue_drop(&f->queue, &job->filed.verdict);
     f->explained = false;
-    for (size_t i = 0; i < job->nafter; i++)
-        job_order_drop(&f->after, job->after[i].id, id);
+    for (size_t i = 0; i < job->spec.nafter; i++)
+        job_order_drop(&f->after, job->spec.after[i].id, id);
     job_order_drop(&f->named, key, id);
     job_order_drop(&f->writers, key, id);
 }
@@ -352,18 +353,18 @@ const struct job *fleet_dependent(const struct daemon *d, int64_t id)
 /* The results of the whole queue: O(n log n). */
 static void explain_all(struct daemon *d, struct sched_job *queue)
 {
-    struct sched_node node = { .cpus = d->cpus, .gpus = d->gpus };
+    struct sched_node node = { .cpus = d->machine.cpus, .gpus = d->machine.gpus };
     size_t n = 0;
     for (size_t i = 0; i < d->active_jobs->count; i++)
-        if (d->active_jobs->jobs[i]->verdict.shelf != SHELF_NONE)
-            queue[n++] = d->active_jobs->jobs[i]->verdict;
+        if (d->active_jobs->jobs[i]->filed.verdict.shelf != SHELF_NONE)
+            queue[n++] = d->active_jobs->jobs[i]->filed.verdict;
     fleet_free(d, &node.cpus_free, &node.gpus_free);
     sched_run(queue, n, &node, clock_ms());
     for (size_t i = 0; i < n; i++) {
         struct job *job = queue[i].owner;
-        job->verdict.word = queue[i].word == SCHED_PLACE && job->texts->unplaced[0] ? SCHED_HOST : queue[i].word;
-        job->verdict.other = queue[i].other;
-        job->verdict.place = queue[i].place;
+        job->filed.verdict.word = queue[i].word == SCHED_PLACE && job->texts->unplaced[0] ? SCHED_HOST : queue[i].word;
+        job->filed.verdict.other = queue[i].other;
+        job->filed.verdict.place = queue[i].place;
     }
 }
 
@@ -403,7 +404,7 @@ static bool lost_directory(char *out, size_t size, const struct job *job)
     job_dir(dir, sizeof(dir), job->daemon, job->core.id);
     if (job->core.attempt == 0)
         return false;
-    const int fd = job_dir_open_file(job->daemon->home, job->core.id, "spec.json", O_RDONLY, NULL), why = errno;
+    const int fd = job_dir_open_file(job->daemon->home.path, job->core.id, "spec.json", O_RDONLY, NULL), why = errno;
     if (fd >= 0)
         close(fd);
     if (fd >= 0 || why != ENOENT)
@@ -418,8 +419,8 @@ static bool strange_directory(char *out, size_t size, const struct job *job)
 {
     char dir[PATH_MAX];
     job_dir(dir, sizeof(dir), job->daemon, job->core.id);
-    json_t *spec = job_dir_spec(job->daemon->home, job->core.id);
-    const bool strange = job_file_of_another(job->daemon->home, job->core.id, spec, job->origin);
+    json_t *spec = job_dir_spec(job->daemon->home.path, job->core.id);
+    const bool strange = job_file_of_another(job->daemon->home.path, job->core.id, spec, job->spec.origin);
     if (strange)
         snprintf(out, size, "its directory %s belongs to another job (%.60s): the store is older than the directory; "
                  "`jobctl retry %lld` runs it in a new one", dir, field_text(spec, "name"), (long long)job->core.id);
@@ -443,13 +444,13 @@ static int place(struct job *job, const struct sched_job *s, struct err *err)
 {
     const struct daemon *d = job->daemon;
     char nonce[CORE_NONCE], text[PATH_MAX + 240];
-    if (!dir_identity_here(&job->daemon->home_inode, job->daemon->home))
+    if (!home_is_here(&job->daemon->home))
         return err_set(err, ERR_SYSTEM, "no job starts while the home directory is not at its path");
     if (lost_directory(text, sizeof(text), job) || strange_directory(text, sizeof(text), job))
         return refuse(job, text, err);
     if (!job_env_complete(job)) {
         snprintf(text, sizeof(text), "the values of its secrets are missing from %.3000s/jobs/%lld/secrets.env; set "
-                 "them and run `jobctl retry %lld`", d->home, (long long)job->core.id, (long long)job->core.id);
+                 "them and run `jobctl retry %lld`", d->home.path, (long long)job->core.id, (long long)job->core.id);
         return refuse(job, text, err);
     }
     if (job->sweep && sweep_is_over(job->sweep))
@@ -469,7 +470,8 @@ static int place(struct job *job, const struct sched_job *s, struct err *err)
         return -1;
     }
     json_t *body = json_make("{s:s, s:I, s:I, s:o}", "nonce", nonce, "cpus", (json_int_t)s->take_cpus,
-                             "gpus", (json_int_t)s->take_gpus, "clock", job_core_clock(d->boot, &job->clock));
+                             "gpus", (json_int_t)s->take_gpus, "clock",
+                             job_core_clock(d->machine.boot, &job->times.clock));
     if (body)
         json_object_update(body, where);
     json_decref(where);
@@ -488,7 +490,7 @@ static bool act(struct daemon *d, const struct sched_job *s, int64_t now_ms)
     int rc = 0;
     if (!job || !job_core_waits(&job->core))
         return true;
-    if (s->word == SCHED_PLACE && job->verdict.shelf != SHELF_LINE) {
+    if (s->word == SCHED_PLACE && job->filed.verdict.shelf != SHELF_LINE) {
         fleet_dirty(d);         /* an earlier job of this pass writes its directory: others get its slots */
         return true;
     }
@@ -512,9 +514,9 @@ static int64_t limits(struct daemon *d)
     for (size_t i = d->active_jobs->begun.count; i-- > 0;) {
         struct job *job = active_jobs_begun(d->active_jobs, i);
         const struct job_core *c = &job->core;
-        if (!job->max_duration_ms || !job->limit_ms || c->state == JOB_STOPPING)
+        if (!job->spec.max_duration_ms || !job->times.limit_ms || c->state == JOB_STOPPING)
             continue;
-        const int64_t left = job->limit_ms - now_ms;
+        const int64_t left = job->times.limit_ms - now_ms;
         if (left > 0) {
             next = next < 0 || left < next ? left : next;
             continue;
@@ -525,7 +527,7 @@ static int64_t limits(struct daemon *d)
         }
         struct err err = { 0 };
         char reason[96];
-        snprintf(reason, sizeof(reason), "max_duration (%.0f s) reached", (double)job->max_duration_ms / 1000);
+        snprintf(reason, sizeof(reason), "max_duration (%.0f s) reached", (double)job->spec.max_duration_ms / 1000);
         json_t *body = json_make("{s:s, s:b, s:b}", "reason", reason, "limit", 1, "now", 0);
         const struct core_input in = { .kind = CORE_STOP, .at_ms = daemon_now_ms(), .body = body };
         if (body && job_apply(job, &in, NULL, &err) < 0) {
@@ -543,7 +545,7 @@ static void pass(uv_timer_t *timer)
     struct fleet *f = d->fleet;
     const uint64_t began = uv_hrtime();
     const int64_t now_ms = clock_ms();
-    struct sched_node node = { .cpus = d->cpus, .gpus = d->gpus };
+    struct sched_node node = { .cpus = d->machine.cpus, .gpus = d->machine.gpus };
     int64_t wake;
     if (!f->facts)
         return;             /* the probe's answer requests another pass */

@@ -58,7 +58,7 @@ bool fleet_lacks_nvml(const struct daemon *d);
 /* A job that is not done and names job `id` in `after`, or NULL. */
 const struct job *fleet_dependent(const struct daemon *d, int64_t id);
 
-/* Sets job->verdict of each waiting job: why it waits now. */
+/* Sets job->filed.verdict of each waiting job: why it waits now. */
 void fleet_explain(struct daemon *d);
 
 /* Requests a scheduler pass. */

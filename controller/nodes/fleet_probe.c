@@ -42,7 +42,7 @@ struct fleet_probe *fleet_probe_open(struct daemon *d, fleet_probe_fn told)
     struct err err = {0};
     struct fleet_probe *p = calloc(1, sizeof(*p));
     install_path(program, sizeof(program), "jobctl-agent");
-    const struct subprocess_spec s = {.argv = (const char *const[]){program, "probe", d->home, NULL},
+    const struct subprocess_spec s = {.argv = (const char *const[]){program, "probe", d->home.path, NULL},
                                       .out = SUBPROCESS_PIPE};
     const struct subprocess_hooks hooks = {.ended = on_end, .arg = p};
     if (p)

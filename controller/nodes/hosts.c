@@ -39,15 +39,15 @@ static struct host *find(const struct daemon *d, const char *name)
 
 static bool has_node(const struct job *job, const char *name)
 {
-    for (size_t i = 0; i < json_array_size(job->names); i++)
-        if (strcmp(json_string_value(json_array_get(job->names, i)), name) == 0)
+    for (size_t i = 0; i < json_array_size(job->nodes.names); i++)
+        if (strcmp(json_string_value(json_array_get(job->nodes.names, i)), name) == 0)
             return true;
     return strcmp(job->core.node, name) == 0;
 }
 
 static bool holds(const struct job *job, const char *name)
 {
-    return job->core.live && job->remote == &remote_ssh && has_node(job, name);
+    return job->core.live && job->need.remote == &remote_ssh && has_node(job, name);
 }
 
 static int64_t holder_of(const struct daemon *d, const char *name)
@@ -60,7 +60,7 @@ static int64_t holder_of(const struct daemon *d, const char *name)
 
 static bool may_share(const struct job *job)
 {
-    return job->nodes == 1 && job->node_gpus >= 0;
+    return job->need.nodes == 1 && job->need.node_gpus >= 0;
 }
 
 /* A job that leaves no room for this one; 0: none does. */
@@ -68,14 +68,14 @@ static int64_t in_the_way(const struct job *job, const char *name, const struct 
 {
     const struct daemon *d = job->daemon;
     struct sched_node left = {.cpus = h ? h->cpus : 0, .gpus = h ? h->gpus : 0};
-    const struct sched_need mine = sched_need(job->node_cpus, job->node_gpus, &left);
+    const struct sched_need mine = sched_need(job->need.node_cpus, job->need.node_gpus, &left);
     left.cpus_free = left.cpus;
     left.gpus_free = left.gpus;
     for (size_t i = 0; i < d->active_jobs->begun.count; i++) {
         const struct job *other = active_jobs_begun(d->active_jobs, i);
         if (other == job || !holds(other, name))
             continue;
-        const struct sched_need need = sched_need(other->node_cpus, other->node_gpus, &left);
+        const struct sched_need need = sched_need(other->need.node_cpus, other->need.node_gpus, &left);
         left.cpus_free -= need.cpus;
         left.gpus_free -= need.gpus;
         if (!left.cpus || !may_share(job) || !may_share(other) || mine.cpus > left.cpus_free ||
@@ -95,7 +95,7 @@ void hosts_look(struct hosts_health *out, const struct job *job, const char *nam
     out->drained = h->drained ? h->reason : NULL;
     if (daemon_now_ms() - h->failed_ms < HOSTS_LATELY_MS) {
         out->failures = h->failures;
-        out->bad = h->failures >= HOSTS_OFTEN || (h->vanished && job->nodes > 1);
+        out->bad = h->failures >= HOSTS_OFTEN || (h->vanished && job->need.nodes > 1);
     }
 }
 

@@ -41,7 +41,7 @@ static const json_t *loss_of(const struct job *job, const char *name)
 {
     size_t i;
     json_t *one;
-    json_array_foreach (job->lost, i, one)
+    json_array_foreach (job->nodes.lost, i, one)
         if (strcmp(field_text(one, "name"), name) == 0 && lately(json_integer_value(json_object_get(one, "at_ms"))))
             return one;
     return NULL;
@@ -60,18 +60,18 @@ int64_t placement_places(const struct job *job, const char *without)
     int64_t n = 0;
     size_t i;
     json_t *host;
-    json_array_foreach (job->hosts, i, host) {
+    json_array_foreach (job->need.hosts, i, host) {
         const char *name = json_string_value(host);
         n += !(without && strcmp(name, without) == 0) && !field_true(loss_of(job, name), "unusable");
     }
-    return n < job->min_nodes ? 0 : n > job->nodes ? n - job->nodes + 1 : n > 0;
+    return n < job->need.min_nodes ? 0 : n > job->need.nodes ? n - job->need.nodes + 1 : n > 0;
 }
 
 static bool any_lost(const struct job *job)
 {
     size_t i;
     json_t *one;
-    json_array_foreach (job->lost, i, one)
+    json_array_foreach (job->nodes.lost, i, one)
         if (lately(json_integer_value(json_object_get(one, "at_ms"))))
             return true;
     return false;
@@ -107,7 +107,7 @@ static void add_hosts(struct choice *c)
     const struct job *job = c->job;
     size_t i;
     json_t *host;
-    json_array_foreach (job->hosts, i, host) {
+    json_array_foreach (job->need.hosts, i, host) {
         struct candidate one = { .failures = 0 };
         struct hosts_health health;
         char why[240];
@@ -136,7 +136,7 @@ static void add_hosts(struct choice *c)
 
 static void add_played(struct choice *c)
 {
-    for (int k = 0; k < c->job->nodes; k++) {
+    for (int k = 0; k < c->job->need.nodes; k++) {
         struct candidate one = { .failures = 0 };
         snprintf(one.name, sizeof(one.name), "node%d", k);
         lost(c->job, one.name, one.why, sizeof(one.why));
@@ -149,7 +149,7 @@ static void add_played(struct choice *c)
 /* 0: the job has to wait. */
 static int how_many(const struct choice *c)
 {
-    const int most = c->job->nodes, least = any_lost(c->job) ? c->job->min_nodes : most;
+    const int most = c->job->need.nodes, least = any_lost(c->job) ? c->job->need.min_nodes : most;
     if (c->good >= most)
         return most;
     if (c->good >= least)
@@ -164,15 +164,15 @@ static void tell_waiting(const struct choice *c)
     struct job *job = c->job;
     const json_t *out = json_array_get(c->left_out, 0);
     char who[140] = "", many[80] = "waiting for a host";
-    if (job->nodes > 1)
-        snprintf(many, sizeof(many), "waiting for %d hosts", job->nodes);
-    else if (job->node_gpus > 0)
-        snprintf(many, sizeof(many), "waiting for a host with %lld free GPU%s", (long long)job->node_gpus,
-                 job->node_gpus == 1 ? "" : "s");
+    if (job->need.nodes > 1)
+        snprintf(many, sizeof(many), "waiting for %d hosts", job->need.nodes);
+    else if (job->need.node_gpus > 0)
+        snprintf(many, sizeof(many), "waiting for a host with %lld free GPU%s", (long long)job->need.node_gpus,
+                 job->need.node_gpus == 1 ? "" : "s");
     if (out)
         snprintf(who, sizeof(who), "%.60s is %.75s", json_string_value(json_object_get(out, "name")),
                  json_string_value(json_object_get(out, "why")));
-    if (c->holder && job->nodes == 1)
+    if (c->holder && job->need.nodes == 1)
         snprintf(job_texts(job)->unplaced, sizeof(job->texts->unplaced), "%s: job %lld is using one, none is "
                  "free%s%s",
                  many, (long long)c->holder, who[0] ? "; " : "", who);
@@ -189,7 +189,7 @@ static void tell_waiting(const struct choice *c)
 static json_t *taken(struct choice *c, int n)
 {
     const struct job *job = c->job;
-    const bool played = job->remote == &remote_local;
+    const bool played = job->need.remote == &remote_local;
     json_t *names = json_array(), *body = NULL;
     for (int i = 0; i < n; i++)
         json_array_append_new(names, json_text(c->list[i].name));
@@ -207,14 +207,14 @@ static json_t *taken(struct choice *c, int n)
 
 static json_t *choose(struct job *job)
 {
-    const size_t room = job->remote == &remote_ssh ? json_array_size(job->hosts)
-                                                   : (size_t)job->nodes;
+    const size_t room = job->need.remote == &remote_ssh ? json_array_size(job->need.hosts)
+                                                   : (size_t)job->need.nodes;
     struct choice c = { .job = job, .list = calloc(room + 1, sizeof(*c.list)),
                         .left_out = json_array() };
     json_t *body = NULL;
     job->texts->unplaced[0] = 0;
     if (c.list && c.left_out) {
-        if (job->remote == &remote_ssh)
+        if (job->need.remote == &remote_ssh)
             add_hosts(&c);
         else
             add_played(&c);
@@ -232,17 +232,17 @@ static json_t *choose(struct job *job)
 /* Slurm chooses the nodes; we only pass the nodes that this job lost. */
 static json_t *ask_slurm(const struct job *job)
 {
-    json_t *left_out = json_array(), *body = json_make("{s:s}", "node", job->remote->name), *one;
+    json_t *left_out = json_array(), *body = json_make("{s:s}", "node", job->need.remote->name), *one;
     size_t i;
     char why[200];
-    json_array_foreach (job->lost, i, one) {
+    json_array_foreach (job->nodes.lost, i, one) {
         const char *name = json_string_value(json_object_get(one, "name"));
         if (lost(job, name, why, sizeof(why)))
             json_array_append_new(left_out, json_make("{s:s, s:s}", "name", name, "why", why));
     }
     if (body && json_array_size(left_out) > 0) {
         json_object_set(body, "left_out", left_out);
-        json_object_set_new(body, "least", json_integer(job->min_nodes));
+        json_object_set_new(body, "least", json_integer(job->need.min_nodes));
     }
     json_decref(left_out);
     return body;
@@ -251,9 +251,9 @@ static json_t *ask_slurm(const struct job *job)
 json_t *placement_make(struct job *job)
 {
     struct hosts_health here;
-    if (job->remote == &remote_slurm)
+    if (job->need.remote == &remote_slurm)
         return ask_slurm(job);
-    if (job->remote == &remote_ssh)
+    if (job->need.remote == &remote_ssh)
         return choose(job);
     hosts_look(&here, job, job->daemon->fleet->node);
     if (here.drained) {
@@ -262,7 +262,7 @@ json_t *placement_make(struct job *job)
                  here.drained[0] ? ": " : "", here.drained, job->daemon->fleet->node);
         return NULL;
     }
-    return job->nodes > 1 ? choose(job) : json_make("{s:s}", "node", job->daemon->fleet->node);
+    return job->need.nodes > 1 ? choose(job) : json_make("{s:s}", "node", job->daemon->fleet->node);
 }
 
 /* ---- the nodes that Slurm allocated ---- */
@@ -270,7 +270,7 @@ json_t *placement_make(struct job *job)
 int placement_learn(struct job *job, struct err *err)
 {
     char path[PATH_MAX], line[256];
-    if (job->remote != &remote_slurm || job->nodes == 1 || job->names)
+    if (job->need.remote != &remote_slurm || job->need.nodes == 1 || job->nodes.names)
         return 0;
     snprintf(path, sizeof(path), "%.4000s/nodes", job->attempt->run_dir);
     FILE *f = safe_open_stream(path, NULL);
@@ -286,6 +286,6 @@ int placement_learn(struct job *job, struct err *err)
         json_decref(names);
         return err_set(err, ERR_SYSTEM, "cannot read %s, where the batch script lists its nodes", path);
     }
-    job->names = names;
+    job->nodes.names = names;
     return 0;
 }
