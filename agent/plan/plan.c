@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/os/cpu_list.h"
@@ -75,7 +76,9 @@ static int choose_gpus(struct plan_view *v, struct err *err)
         return -1;
     if (asked > v->present)
         return too_few_gpus(v, asked, err);
-    v->gpus = asked < 0 ? v->present : asked;
+    const bool one = !v->chosen && strcmp(field_text(v->resources, "gpus"), "one") == 0;
+    const int most = one ? abs(count_of(v, "ranks")) : v->present; /* `one`: per rank; ranks: auto is one rank */
+    v->gpus = asked >= 0 ? asked : most < v->present ? most : v->present;
     if (v->engine && asked < 0)
         limit_engine(v);
     return 0;

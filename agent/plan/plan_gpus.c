@@ -374,7 +374,7 @@ static void keep_one_model(struct plan_view *v)
     int group = order_by_model(v);
     if (group == v->present)
         return;
-    if (json_is_integer(asked)) {
+    if (json_is_integer(asked) || strcmp(field_text(v->resources, "gpus"), "one") == 0) {
         if (json_integer_value(asked) > group)
             plan_note(v, "the GPUs are of different models: the slowest limits the speed");
         return;

@@ -54,8 +54,10 @@ static int take(struct options *o, int i, const char *value, struct err *err)
             return err_set(err, ERR_USAGE, "--%s is given more than %d times", row->name, OPTIONS_LIST);
         o->list[o->nlist++] = value;
     }
-    if (row->type == OPTION_COUNT_AUTO && strcmp(value, "auto") == 0)
+    if (row->type == OPTION_COUNT_AUTO && strcmp(value, "auto") == 0) {
+        o->text[i] = value;
         return 0;
+    }
     if (row->type == OPTION_COUNT || row->type == OPTION_COUNT_AUTO) {
         errno = 0;
         long long n = strtoll(value, &end, 10);

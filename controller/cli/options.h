@@ -17,7 +17,7 @@ enum option_type {
     OPTION_TEXT,
     OPTION_LIST,       /* may be repeated */
     OPTION_COUNT,      /* a whole number, not negative */
-    OPTION_COUNT_AUTO, /* the same, or auto, which means not given */
+    OPTION_COUNT_AUTO, /* the same, or auto, which counts as not given */
     OPTION_DURATION    /* as in a spec; a bare number is in seconds */
 };
 

@@ -66,8 +66,9 @@ static void tell_here(struct daemon *d, json_t *nodes, bool now)
     int64_t cpus, gpus;
     fleet_free(d, &cpus, &gpus);
     json_array_append_new(nodes, json_make(
-        "{s:s, s:s, s:I, s:I, s:o, s:I, s:o, s:s, s:o, s:o, s:O*}", "name", f->node, "state",
-        drained ? "drained" : "up", "cpus", (json_int_t)d->machine.cpus, "cpus_free", (json_int_t)cpus,
+        "{s:s, s:s, s:b, s:I, s:I, s:o, s:I, s:o, s:s, s:o, s:o, s:O*}", "name", f->node, "state",
+        drained ? "drained" : "up", "probed", f->facts != NULL, "cpus", (json_int_t)d->machine.cpus, "cpus_free",
+        (json_int_t)cpus,
         "gpus", gpus_of(d, now), "gpus_free",
         (json_int_t)gpus, "last_seen", utc_json(daemon_now_ms()), "boot_id", f->boot_id, "drained",
         drained ? json_text(drained) : json_null(), "users", machine_users_list(d), "pairs",

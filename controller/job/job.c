@@ -46,9 +46,10 @@ static int64_t slots(const struct job_need *need, const struct daemon_machine *m
 static void wants(struct job_need *need, const struct daemon_machine *m, bool trains, const json_t *spec)
 {
     const json_t *r = json_object_get(spec, "resources");
+    const bool one = strcmp(field_text(r, "gpus"), "one") == 0; /* per rank, if there are any (sched_need()) */
     need->nodes = (int)field_int(r, "nodes", 1);
     need->min_nodes = (int)field_int(r, "min_nodes", trains ? 1 : need->nodes);
-    need->node_gpus = field_int(r, "gpus", -1);
+    need->node_gpus = field_int(r, "gpus", one ? field_int(r, "ranks", 1) : -1);
     need->node_cpus = slots(need, m, trains, r);
     if (need->remote != &remote_local)
         return;     /* it needs no resources of this machine */

@@ -253,12 +253,27 @@ static json_t *read_root(struct yaml_doc *doc, struct yaml_node *root, const cha
     return spec;
 }
 
+/* A member takes one GPU, unless the file says something else. */
+static void default_gpus(struct yaml_doc *doc, struct yaml_node *root, struct spec_diagnostics *diagnostics)
+{
+    struct err why = {.code = ERR_NONE};
+    const struct yaml_node *resources = yaml_get(root, "resources");
+    const bool map = resources && resources->kind == YAML_MAP;
+    if ((!yaml_get(root, "sweep") && !yaml_get(root, "array")) || (map && yaml_get(resources, "gpus")) ||
+        (resources && !map && !yaml_is_null(resources)))
+        return;
+    if (spec_set(doc, root, "resources.gpus=one", &why) < 0)
+        diagnostics_add(&diagnostics->found, 0, 0, &why);
+}
+
 static json_t *read_tree(struct yaml_doc *doc, const char *file, const char *cwd, const char *const *set, int nset,
                          struct spec_diagnostics *diagnostics, struct err *err)
 {
     struct yaml_node *root = find_root(doc, set, nset, diagnostics, err);
     struct err why = {.code = ERR_NONE};
     diagnostics->root = root;
+    if (root)
+        default_gpus(doc, root, diagnostics);
     if (root && read_recipe(doc, root, file, cwd, &why) < 0) {
         spec_diagnostic_err(diagnostics, "train.config", &why);
         return NULL;

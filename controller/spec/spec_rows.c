@@ -23,8 +23,9 @@ static const struct spec_field fields[] = {
     {.path = "resources.min_nodes", .type = FIELD_INT, .auto_ok = true, .min = 1, .max = 4096, .def = AUTO,
      .help = "minimum after a node is lost and no other is free; auto = 1 for train, nodes for "
              "run"},
-    {.path = "resources.gpus", .type = FIELD_INT, .auto_ok = true, .min = 0, .max = 64, .def = AUTO,
-     .help = "per node; auto = every distinct healthy GPU, 0 = none"},
+    {.path = "resources.gpus", .type = FIELD_INT, .choices = "one", .auto_ok = true, .min = 0, .max = 64, .def = AUTO,
+     .help = "per node; auto = every distinct healthy GPU that is free, 0 = none; one per rank if there are any (default "
+             "in sweeps)"},
     {.path = "resources.ranks", .type = FIELD_INT, .auto_ok = true, .min = 1, .max = 1024, .def = AUTO,
      .help = "processes per node; auto = one per GPU, or 1 without a GPU"},
     {.path = "resources.share_gpus", .type = FIELD_BOOL, .def = "false",

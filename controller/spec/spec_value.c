@@ -58,7 +58,8 @@ static void describe(char *out, size_t size, const struct spec_field *row)
     default:
         snprintf(what, sizeof(what), "text");
     }
-    snprintf(out, size, "%s%s", what, row->auto_ok ? ", or auto" : "");
+    const char *word = row->type == FIELD_INT && row->choices ? row->choices : "";
+    snprintf(out, size, "%s%s%s%s", what, word[0] ? ", " : "", word, row->auto_ok ? ", or auto" : "");
 }
 
 static void describe_given(char *out, size_t size, const struct yaml_node *node)
@@ -202,6 +203,8 @@ static json_t *check_scalar(const struct spec_field *row, const char *path,
 {
     if (row->auto_ok && strcmp(n->text, "auto") == 0)
         return json_string("auto");
+    if (row->type == FIELD_INT && row->choices && spec_field_choice(row->choices, n->text))
+        return json_string(n->text);
     switch (row->type) {
     case FIELD_BOOL:
         return check_bool(row, path, n, diagnostics);

@@ -14,8 +14,8 @@
 #include "engine/base/json_make.h"
 
 static const struct option_row options[] = {
-    {"ranks", 'n', OPTION_COUNT_AUTO, "N", "processes per node (resources.ranks); default auto: one per GPU, or 1"},
-    {"gpus", 'g', OPTION_COUNT_AUTO, "N", "GPUs per node (resources.gpus); default auto: every healthy one; 0: none"},
+    {"ranks", 'n', OPTION_COUNT_AUTO, "N", "processes per node (resources.ranks); default auto: one per GPU, or 1 without GPUs"},
+    {"gpus", 'g', OPTION_COUNT_AUTO, "N", "GPUs per node (resources.gpus); default: one per rank, if there are any; auto: all that are free; 0: none"},
     {"name", 'N', OPTION_TEXT, "NAME", "the job's name; default: that of the script or program"},
     {"set", 's', OPTION_LIST, "KEY=VALUE", "another key of the spec: --set max_duration=2h"},
     {"after", 0, OPTION_TEXT, "JOBS", "start once these have succeeded: 7,prep; afterany:7: ended; afternotok:7: "
@@ -49,8 +49,9 @@ static void forget_lines(struct call *call)
 static json_t *make_request(struct call *call, json_t *notes)
 {
     const struct options *o = &call->options;
-    const struct command_wish wish = {.name = options_text(o, "name"), .ranks = options_count(o, "ranks", -1),
-                                      .gpus = options_count(o, "gpus", -1)};
+    const struct command_wish wish = {
+        .name = options_text(o, "name"), .ranks = options_count(o, "ranks", COMMAND_AUTO),
+        .gpus = options_count(o, "gpus", options_text(o, "gpus") ? COMMAND_AUTO : COMMAND_ONE)};
     json_t *request = NULL, *spec = NULL;
     const char *set[OPTIONS_LIST + 1];
     char after[AFTER_TEXT];

@@ -155,14 +155,15 @@ static void write_number(char **at, const char *key, int64_t value)
 {
     if (value >= 0)
         *at += snprintf(*at, 48, "  %s: %lld\n", key, (long long)value);
+    else
+        *at += snprintf(*at, 48, "  %s: %s\n", key, value == COMMAND_ONE ? "one" : "auto");
 }
 
 static void write_spec(char **at, const struct command_wish *wish, const char *name, const char *shell)
 {
     put_text(at, "name: ");
     write_text(at, name);
-    if (wish->ranks >= 0 || wish->gpus >= 0)
-        put_text(at, "resources:\n");
+    put_text(at, "resources:\n");
     write_number(at, "ranks", wish->ranks);
     write_number(at, "gpus", wish->gpus);
     put_text(at, "run: ");

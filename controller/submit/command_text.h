@@ -13,16 +13,18 @@
 
 struct err;
 
-/* Other keys of the spec than `run`; NULL and -1: left out. */
+enum { COMMAND_AUTO = -1, COMMAND_ONE = -2 /* GPU per rank, if there is any */ };
+
+/* Other keys of the spec than `run`. */
 struct command_wish {
-    const char *name;
+    const char *name;       /* NULL: command_text_name() */
     int64_t     ranks, gpus;
 };
 
 /* The shell text of the words; the caller frees it. NULL: out of memory, or a word that is not UTF-8 (ERR_USAGE). */
 char *command_text_shell(const char *const *words, int count, struct err *err);
 
-/* A spec in YAML with that `run`; the caller frees it. Without a name: command_text_name(). */
+/* A spec in YAML with that `run`; the caller frees it. */
 char *command_text_spec(const struct command_wish *wish, const char *const *words, int count, struct err *err);
 
 /* The job's name: the script that an interpreter or a launcher runs, else the program, without directory and suffix. */

@@ -4,7 +4,9 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "agent/plan/plan.h"
 #include "controller/base/client.h"
 #include "controller/base/submit_key.h"
 #include "controller/cli/command.h"
@@ -12,10 +14,17 @@
 #include "controller/cli/interrupt.h"
 #include "controller/cli/job_wait.h"
 #include "controller/job/job_view.h"
+#include "controller/remote/remote.h"
+#include "controller/spec/sweep_points.h"
 #include "controller/submit/local_check.h"
 #include "controller/submit/spec_file.h"
 #include "controller/submit/submit_code.h"
+#include "engine/base/clock.h"
+#include "engine/base/err.h"
+#include "engine/base/field.h"
 #include "engine/base/json_text.h"
+
+enum { PROBE_MS = 3000 };       /* a daemon that has just started looks for GPUs */
 
 static void announce(struct call *call, const json_t *row, const struct send_wish *wish)
 {
@@ -92,6 +101,41 @@ static int post(struct call *call, struct client *c, const json_t *request, cons
     return rc;
 }
 
+/* The GPUs of the controller's machine; 0 until it knows them. */
+static int gpus_there(struct client *c)
+{
+    int n = 0;
+    bool probed = false;
+    for (int64_t end = clock_ms() + PROBE_MS; !probed && clock_ms() < end; clock_wait(-1, probed ? 0 : 20)) {
+        struct err ignored = {.code = ERR_NONE};    /* only a note depends on it */
+        json_t *answer = NULL;
+        if (client_get(c, &answer, &ignored, "/v1/nodes") < 0)
+            return 0;
+        const json_t *here = json_array_get(json_object_get(answer, "nodes"), 0);
+        probed = field_true(here, "probed");
+        n = plan_count_gpus(here);
+        json_decref(answer);
+    }
+    return n;
+}
+
+/* How many GPUs and copies a spec without `resources` means here. */
+static void note_gpus(struct client *c, const json_t *spec)
+{
+    const json_t *resources = json_object_get(spec, "resources");
+    const char *gpus = field_text(resources, "gpus");
+    const bool several = sweep_points_is(spec), one = strcmp(gpus, "one") == 0;
+    const bool copies = !several && strcmp(gpus, "auto") == 0 && json_is_string(json_object_get(spec, "run")) &&
+                        strcmp(field_text(resources, "ranks"), "auto") == 0 &&
+                        !json_object_get(json_object_get(spec, "env"), "CUDA_VISIBLE_DEVICES");
+    const int n = remote_of_spec(spec) == &remote_local && (copies || (several && one)) ? gpus_there(c) : 0;
+    if (several && one && n > 0)
+        fprintf(stderr, "note: each member takes one GPU per rank; to change this set resources.gpus\n");
+    if (copies && n > 1)
+        fprintf(stderr, "note: up to %d copies of the command start, one rank per GPU; for one copy on one GPU set "
+                "resources.gpus: 1, for one copy on all GPUs resources.ranks: 1\n", n);
+}
+
 /* Ctrl-C came before the answer: it ends this command now, as it would have. A job that is followed is asked about. */
 static void end_interrupted(const json_t *row)
 {
@@ -119,6 +163,7 @@ int send_job(struct call *call, struct client *c, const json_t *request, const j
     announce(call, *row, wish);
     local_check_print_notes(notes);
     local_check_print_notes(code_notes);
+    note_gpus(c, json_object_get(request, "canonical"));
     json_decref(code_notes);
     if (wish->several || !wish->follow || call->json)
         end_interrupted(*row);

@@ -136,6 +136,8 @@ int spec_field_check(const struct spec_field *f, const char *path, const json_t 
     case FIELD_BOOL:
         return json_is_boolean(v) ? 0 : wrong(f, path, "true or false", v, err);
     case FIELD_INT:
+        if (text && f->choices && spec_field_choice(f->choices, text))
+            return 0;
         return json_is_integer(v) ? check_range(f, path, v, err) : wrong(f, path, "a whole number", v, err);
     case FIELD_NUMBER:
         return json_is_number(v) ? check_range(f, path, v, err) : wrong(f, path, "a number", v, err);

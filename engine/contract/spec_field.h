@@ -33,7 +33,7 @@ enum field_type {
 struct spec_field {
     const char     *path;
     enum field_type type;
-    const char     *choices;  /* FIELD_ENUM, FIELD_NUMBERS; else NULL */
+    const char     *choices;  /* FIELD_ENUM, FIELD_NUMBERS; FIELD_INT: a word that may stand for it; else NULL */
     bool            auto_ok;  /* "auto" is allowed and kept */
     bool            null_ok;  /* of a row without default: null is allowed and kept, and means none */
     double          min, max; /* FIELD_INT, FIELD_NUMBER, FIELD_NUMBERS, FIELD_DURATION (s); FIELD_STRING: bytes;

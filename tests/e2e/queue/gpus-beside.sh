@@ -83,5 +83,5 @@ export FAKE_CPUS=2
 stop_daemon
 CUDA_VISIBLE_DEVICES=3 code 3 jobctl submit job.yaml --set resources.gpus=2
 has 'resources.gpus is 2, but CUDA_VISIBLE_DEVICES=3 in the environment hides 3 of the 4 usable GPUs of this machine' err
-CUDA_VISIBLE_DEVICES=1,3 code 0 jobctl run -- sh -c 'echo "has $CUDA_VISIBLE_DEVICES"'
+CUDA_VISIBLE_DEVICES=1,3 code 0 jobctl run -g auto -- sh -c 'echo "has $CUDA_VISIBLE_DEVICES"'
 has 'has GPU-b,GPU-d' out

@@ -90,12 +90,13 @@ static void a_spec_keeps_every_character(void **state)
     const char *const words[] = {"echo", "a\tb\r\n\n c \"d\" \\e", "\x01\x1b\x7f\xc2\x85\xc2\x80",
                                  "\xe2\x80\xa8\xe2\x80\xa9",
                                  "\xef\xbb\xbf\xef\xbf\xbf", "\xc3\xa4\xe2\x98\x83\xf0\x9f\x98\x80", ": # - %", " "};
-    const struct command_wish wish = {.name = NULL, .ranks = -1, .gpus = -1};
+    const struct command_wish wish = {.name = NULL, .ranks = COMMAND_AUTO, .gpus = COMMAND_ONE};
     struct err err = {0};
     char *shell = command_text_shell(words, WORDS, &err);
     json_t *spec = parsed(&wish, words, WORDS);
     assert_string_equal(json_string_value(json_object_get(spec, "run")), shell);
     assert_string_equal(json_string_value(json_object_get(spec, "name")), "echo");
+    assert_string_equal(json_string_value(json_object_get(json_object_get(spec, "resources"), "gpus")), "one");
     json_decref(spec);
     free(shell);
 }
@@ -122,7 +123,7 @@ static void bytes_are_refused(void **state)
     assert_int_equal(err.code, ERR_USAGE);
     assert_string_equal(err.text, "word 2 of the command is not valid UTF-8, as the text of a job must be");
     struct err named = {0};
-    const struct command_wish wish = {.name = "\xff", .ranks = -1, .gpus = -1};
+    const struct command_wish wish = {.name = "\xff", .ranks = COMMAND_AUTO, .gpus = COMMAND_ONE};
     assert_null(command_text_spec(&wish, words, 1, &named));
     assert_string_equal(named.text, "the job's name is not valid UTF-8");
 }
