@@ -12,6 +12,7 @@
  *   remote_link, remote_*       launchers: start and reach agents here and on other machines
  *   file_work, utc, job_dir,    file operations in threads, time formats, directories of a job, HTTP
  *   server
+ *   notifier                    messages about jobs
  *   job, active_jobs            one job in memory, and all unfinished ones
  *   job_store, commit_group,    store a decision, commit it with others, then apply it
  *   job_apply
@@ -28,7 +29,6 @@
  *   request_job, request_*      the handlers of requests
  *   requests                    the table of requests
  *   takeover, replay            recovery after a restart of the daemon, and after a loss of the store
- *   notifier                    messages about jobs
  *   home_watch, beat            checks made once a second
  *   store_upkeep                the store is kept small
  *   daemon_run                  start and stop

@@ -5,12 +5,12 @@
 #include "agent/os/log.h"
 #include "controller/base/daemon.h"
 #include "controller/daemon/home_watch.h"
-#include "controller/daemon/notifier.h"
-#include "controller/daemon/reserve.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
 #include "controller/job/job_apply.h"
+#include "controller/lifecycle/reserve.h"
 #include "controller/nodes/hosts.h"
+#include "controller/notify/notifier.h"
 #include "engine/base/err.h"
 
 enum { BEAT_MS = 1000 };

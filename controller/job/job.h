@@ -43,7 +43,7 @@ struct job_texts {
     int  absent_node;           /* ... and which */
     char slow[280];             /* the straggler */
     char nccl[600];             /* where NCCL differs from the plan */
-    char frees[400];            /* removals that would free the disk it waits for (controller/daemon/reclaim.h) */
+    char frees[400];            /* removals that would free the disk it waits for (controller/lifecycle/reclaim.h) */
     char by_hand[300];          /* and directories that only the user may delete */
     char channel_text[400];     /* the channel in use, where there are several */
 };

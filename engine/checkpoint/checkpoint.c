@@ -10,7 +10,7 @@
 
 #include "engine/base/err.h"
 #include "engine/base/safe_open.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/safetensors.h"
 #include "engine/model/layout.h"
 #include "engine/optim/optim.h"
 #include "engine/optim/state.h"

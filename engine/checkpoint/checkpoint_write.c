@@ -20,7 +20,7 @@
 #include "engine/base/safe_open.h"
 #include "engine/base/write_all.h"
 #include "engine/base/scratch.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/safetensors.h"
 #include "engine/model/layout.h"
 #include "engine/optim/state.h"
 

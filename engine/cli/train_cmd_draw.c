@@ -14,7 +14,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
-#include "engine/data/image.h"
+#include "engine/image/image.h"
 #include "engine/model/backend.h"
 #include "engine/train/picture_decoder.h"
 #include "engine/train/pipeline.h"

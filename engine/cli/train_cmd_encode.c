@@ -19,8 +19,8 @@
 #include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
 #include "engine/base/json_make.h"
-#include "engine/data/mapped_file.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/mapped_file.h"
+#include "engine/files/safetensors.h"
 #include "engine/model/backend.h"
 #include "engine/text/text_encoder.h"
 

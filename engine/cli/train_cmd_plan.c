@@ -20,7 +20,7 @@
 #include "engine/base/size_text.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/batch_report.h"
-#include "engine/data/collection.h"
+#include "engine/collection/collection.h"
 #include "engine/data/dataset.h"
 #include "engine/encode/encode_plan.h"
 #include "engine/hub/hub_name.h"

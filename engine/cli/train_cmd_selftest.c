@@ -21,7 +21,7 @@
 #include "engine/cli/train_cmd.h"
 #include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
-#include "engine/data/image.h"
+#include "engine/image/image.h"
 #include "engine/hub/hub_cache.h"
 #include "engine/model/backend.h"
 #include "engine/train/pipeline.h"

@@ -21,7 +21,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/err.h"
 #include "engine/contract/exit_code.h"
-#include "engine/data/image.h"
+#include "engine/image/image.h"
 #include "engine/model/backend.h"
 #include "engine/vae/latent_file.h"
 #include "engine/vae/vae_image.h"

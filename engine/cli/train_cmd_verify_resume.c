@@ -23,7 +23,7 @@
 #include "engine/base/json_file.h"
 #include "engine/base/json_make.h"
 #include "engine/contract/manifest.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/safetensors.h"
 
 enum { SIZES = 16, RANKS = 64 };
 #define NEAR 1e-3 /* relative distance of weights that rounding may cause in some steps */

@@ -73,7 +73,7 @@ struct train_spec {
     bool     sample_log;
     bool     tensorboard;
     enum encoders encoders;
-    /* Captions of side files, and the choice among them (engine/data/caption_choice.h). */
+    /* Captions of side files, and the choice among them (engine/collection/caption_choice.h). */
     int      caption_suffixes, score_suffixes;
     char     caption_suffix[TRAIN_SPEC_SUFFIXES][TRAIN_SPEC_SUFFIX];
     char     score_suffix[TRAIN_SPEC_SUFFIXES][TRAIN_SPEC_SUFFIX];

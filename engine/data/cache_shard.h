@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "engine/base/digest.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/safetensors.h"
 
 struct err;
 

@@ -14,11 +14,11 @@
 #include "engine/base/digest.h"
 #include "engine/base/err.h"
 #include "engine/base/text_append.h"
+#include "engine/collection/caption.h"
+#include "engine/collection/collection.h"
 #include "engine/contract/train_spec.h"
-#include "engine/data/caption.h"
-#include "engine/data/collection.h"
 #include "engine/data/dataset.h"
-#include "engine/data/image.h"
+#include "engine/image/image.h"
 
 enum { PATH_SIZE = 8192 };
 

@@ -8,12 +8,12 @@
 
 #include "engine/base/err.h"
 #include "engine/base/json_make.h"
-#include "engine/data/caption.h"
+#include "engine/collection/caption.h"
 #include "engine/data/dataset_internal.h"
-#include "engine/data/dct.h"
 #include "engine/data/encoded_set.h"
-#include "engine/data/image.h"
 #include "engine/data/synthetic.h"
+#include "engine/image/dct.h"
+#include "engine/image/image.h"
 
 void dataset_close(struct dataset *d)
 {

@@ -13,9 +13,9 @@
 
 #include "engine/base/err.h"
 #include "engine/base/text_append.h"
+#include "engine/collection/collection.h"
 #include "engine/contract/train_config.h"
 #include "engine/contract/train_spec.h"
-#include "engine/data/collection.h"
 #include "engine/data/dataset_internal.h"
 
 /* One sample in the order of buckets. */

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "engine/base/err.h"
+#include "engine/collection/collection.h"
 #include "engine/data/cache_store.h"
-#include "engine/data/collection.h"
 #include "engine/data/dataset_internal.h"
 #include "engine/data/encoded_set.h"
 #include "kernels/rng.h"

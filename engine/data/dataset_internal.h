@@ -5,7 +5,7 @@
 
 #include "engine/base/digest.h"
 #include "engine/data/dataset.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/safetensors.h"
 
 struct encoded_set;
 struct dataset_arrays;

@@ -10,9 +10,9 @@
 
 #include "engine/base/err.h"
 #include "engine/base/text_append.h"
+#include "engine/collection/aspect.h"
 #include "engine/contract/train_config.h"
 #include "engine/contract/train_spec.h"
-#include "engine/data/aspect.h"
 #include "engine/data/dataset_internal.h"
 #include "engine/data/encoded_set.h"
 #include "engine/data/synthetic.h"

@@ -10,12 +10,12 @@
 #include <string.h>
 
 #include "engine/base/err.h"
+#include "engine/collection/caption.h"
+#include "engine/collection/collection.h"
 #include "engine/contract/train_spec.h"
-#include "engine/data/caption.h"
-#include "engine/data/collection.h"
 #include "engine/data/dataset_internal.h"
-#include "engine/data/dct.h"
-#include "engine/data/image.h"
+#include "engine/image/dct.h"
+#include "engine/image/image.h"
 
 struct picture {
     int64_t index; /* in the collection */

@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
+#include "engine/collection/collection.h"
 #include "engine/data/cache_store.h"
-#include "engine/data/collection.h"
 
 void encoded_set_free(struct encoded_set *s)
 {

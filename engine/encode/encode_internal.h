@@ -6,11 +6,11 @@
 #include <jansson.h>
 #include <limits.h>
 
-#include "engine/data/collection.h"
+#include "engine/collection/collection.h"
 #include "engine/data/encoded_set.h"
-#include "engine/data/safetensors.h"
 #include "engine/encode/encode.h"
 #include "engine/encode/encode_place.h"
+#include "engine/files/safetensors.h"
 
 /* An item to encode: a sample of the set, and the index of its caption. Instead of a sample: the empty caption, or the
  * prompt of this number. */

@@ -18,7 +18,7 @@
 #include "engine/base/safe_open.h"
 #include "engine/base/scratch.h"
 #include "engine/contract/train_spec.h"
-#include "engine/data/mapped_file.h"
+#include "engine/files/mapped_file.h"
 #include "engine/hub/hub_cache.h"
 #include "engine/vae/vae_source.h"
 #include "engine/weights/weights_source.h"

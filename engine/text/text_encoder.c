@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "engine/base/err.h"
-#include "engine/data/mapped_file.h"
+#include "engine/files/mapped_file.h"
 #include "engine/hub/hub_cache.h"
 #include "engine/text/caption_style.h"
 #include "engine/text/gemma.h"

@@ -10,7 +10,7 @@
 
 #include "engine/base/err.h"
 #include "engine/base/utf8.h"
-#include "engine/data/mapped_file.h"
+#include "engine/files/mapped_file.h"
 #include "engine/text/tokenizer_internal.h"
 
 static const char space[] = "\xE2\x96\x81"; /* U+2581 */

@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "engine/data/image.h"
+#include "engine/image/image.h"
 
 /* clang-format off */
 static const unsigned char glyphs[128][FONT_HEIGHT] = {

@@ -7,8 +7,8 @@
 #include "engine/base/err.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/dataset.h"
-#include "engine/data/image.h"
 #include "engine/encode/encoder_pair.h"
+#include "engine/image/image.h"
 #include "engine/vae/vae_image.h"
 #include "engine/vae/vae_source.h"
 

@@ -10,7 +10,7 @@
 
 #include "engine/base/err.h"
 #include "engine/data/dataset.h"
-#include "engine/data/image.h"
+#include "engine/image/image.h"
 #include "engine/train/font.h"
 #include "engine/train/picture_decoder.h"
 #include "engine/train/sample_prompts.h"

@@ -13,7 +13,7 @@
 #include "engine/contract/flight.h"
 #include "engine/base/scratch.h"
 #include "engine/data/dataset.h"
-#include "engine/data/image.h"
+#include "engine/image/image.h"
 #include "engine/model/layout.h"
 #include "engine/optim/step.h"
 #include "engine/train/font.h"

@@ -13,8 +13,8 @@
 #include "engine/base/err.h"
 #include "engine/base/scratch.h"
 #include "engine/base/text_append.h"
-#include "engine/data/mapped_file.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/mapped_file.h"
+#include "engine/files/safetensors.h"
 
 enum { NPY_HEADER = 128, EDGE_MAX = 1 << 14 };
 

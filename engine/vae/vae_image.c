@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/base/err.h"
-#include "engine/data/image.h"
+#include "engine/image/image.h"
 
 size_t vae_image_count(const struct vae_config *cfg, int height, int width)
 {

@@ -13,7 +13,7 @@
 #include "engine/base/err.h"
 #include "engine/base/json_make.h"
 #include "engine/contract/lora_config.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/safetensors.h"
 #include "engine/model/layout.h"
 
 struct st_file;

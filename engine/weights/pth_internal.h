@@ -7,11 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/data/mapped_file.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/mapped_file.h"
+#include "engine/files/safetensors.h"
 #include "engine/weights/pickle.h"
 #include "engine/weights/tensor_view.h"
-#include "engine/data/zip_records.h"
+#include "engine/files/zip_records.h"
 
 struct err;
 

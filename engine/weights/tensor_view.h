@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/data/safetensors.h"
+#include "engine/files/safetensors.h"
 
 struct err;
 

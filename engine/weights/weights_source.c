@@ -14,8 +14,8 @@
 
 #include "engine/base/dir_walk.h"
 #include "engine/base/err.h"
-#include "engine/data/mapped_file.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/mapped_file.h"
+#include "engine/files/safetensors.h"
 #include "engine/hub/weights_choice.h"
 #include "engine/weights/pth.h"
 #include "engine/weights/tensor_view.h"

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/data/safetensors.h"
+#include "engine/files/safetensors.h"
 #include "engine/weights/weights_names.h"
 
 struct model_config;

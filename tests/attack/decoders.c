@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decoders.c - feeds mutated pictures to the decoders of engine/data/image.h, without libFuzzer
+/* decoders.c - feeds mutated pictures to the decoders of engine/image/image.h, without libFuzzer
  *
  *   decoders SEED CASES [FIRST]
  *

@@ -12,10 +12,10 @@
 
 #include "engine/base/digest.h"
 #include "engine/base/err.h"
+#include "engine/collection/caption.h"
 #include "engine/data/batch_plan.h"
-#include "engine/data/caption.h"
-#include "engine/data/dct.h"
-#include "engine/data/image.h"
+#include "engine/image/dct.h"
+#include "engine/image/image.h"
 #include "engine/model/flow.h"
 #include "engine/model/layout.h"
 #include "engine/model/model.h"

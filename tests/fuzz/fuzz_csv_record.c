@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine/base/err.h"
-#include "engine/data/csv_record.h"
+#include "engine/files/csv_record.h"
 #include "tests/fuzz/target.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/base/err.h"
-#include "engine/data/image.h"
+#include "engine/image/image.h"
 #include "tests/fuzz/target.h"
 
 enum { PIXELS_MAX = 1 << 20 };

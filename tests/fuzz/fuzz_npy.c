@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine/base/err.h"
-#include "engine/data/npy.h"
+#include "engine/files/npy.h"
 #include "tests/fuzz/target.h"
 
 enum { COUNT_MAX = 1 << 20 };

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "engine/base/err.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/safetensors.h"
 #include "tests/fuzz/target.h"
 
 enum { CONVERT_MAX = 1 << 16 };

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/base/err.h"
-#include "engine/data/tar_index.h"
+#include "engine/files/tar_index.h"
 #include "tests/fuzz/target.h"
 
 struct bytes {

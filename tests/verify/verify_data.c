@@ -13,8 +13,8 @@
 
 #include "engine/base/err.h"
 #include "engine/base/field.h"
-#include "engine/data/collection.h"
-#include "engine/data/image.h"
+#include "engine/collection/collection.h"
+#include "engine/image/image.h"
 #include "tests/verify/python_random.h"
 #include "tests/verify/verify_internal.h"
 

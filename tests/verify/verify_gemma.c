@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "engine/base/err.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/safetensors.h"
 #include "engine/text/gemma.h"
 #include "tests/verify/verify_internal.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "engine/base/err.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/safetensors.h"
 #include "engine/model/layout.h"
 #include "engine/model/model.h"
 #include "engine/optim/optim.h"

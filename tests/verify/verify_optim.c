@@ -7,7 +7,7 @@
 
 #include "engine/bench/author_config.h"
 #include "engine/base/err.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/safetensors.h"
 #include "engine/model/layout.h"
 #include "engine/model/model.h"
 #include "engine/optim/optim.h"

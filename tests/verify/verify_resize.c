@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "engine/base/err.h"
-#include "engine/data/image.h"
-#include "engine/data/resample.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/safetensors.h"
+#include "engine/image/image.h"
+#include "engine/image/resample.h"
 #include "tests/verify/verify_internal.h"
 
 static const struct {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "engine/base/err.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/safetensors.h"
 #include "engine/vae/vae.h"
 #include "engine/vae/vae_names.h"
 #include "tests/verify/verify_internal.h"

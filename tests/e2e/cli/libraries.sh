@@ -17,7 +17,7 @@ has 'LIBS_LACKING := libwebp' webp.mk
 has -DWITHOUT_LIBWEBP webp.mk
 grep -qx 'LIBS_MISSING := *' "$WORK/webp.mk"
 ! grep -E '^(TRAIN|ALL)_LD' "$WORK/webp.mk" | grep -q webp || exit 1
-for f in engine/data/image_codec.c tests/unit/engine/data/test_image.c; do
+for f in engine/image/image_codec.c tests/unit/engine/image/test_image.c; do
     "$cc" -std=gnu11 -D_GNU_SOURCE -I. -Wall -Wextra -Werror -DWITHOUT_LIBWEBP -fsyntax-only "$f"
 done
 

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "engine/base/err.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/safetensors.h"
 #include "engine/vae/vae_config.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 #include "tests/verify/verify_internal.h"

@@ -24,11 +24,11 @@
 #endif
 
 #include "engine/base/err.h"
+#include "engine/collection/collection.h"
 #include "engine/contract/train_spec.h"
-#include "engine/data/collection.h"
 #include "engine/data/data_check.h"
 #include "engine/data/dataset.h"
-#include "engine/data/image.h"
+#include "engine/image/image.h"
 #include "kernels/rng.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 

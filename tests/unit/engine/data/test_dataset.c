@@ -18,11 +18,11 @@
 
 #include "engine/base/err.h"
 #include "engine/base/scratch.h"
+#include "engine/collection/caption.h"
 #include "engine/contract/train_spec.h"
-#include "engine/data/caption.h"
 #include "engine/data/dataset.h"
-#include "engine/data/image.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/safetensors.h"
+#include "engine/image/image.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 
 static char dir[256];

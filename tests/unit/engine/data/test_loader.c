@@ -19,7 +19,7 @@
 #include "engine/contract/train_spec.h"
 #include "engine/data/dataset.h"
 #include "engine/data/loader.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/safetensors.h"
 #include "kernels/bf16.h"
 #include "kernels/rng.h"
 #include "tests/unit/engine/contract/scratch_dir.h"

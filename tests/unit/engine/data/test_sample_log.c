@@ -17,9 +17,9 @@
 #include "engine/base/scratch.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/dataset.h"
-#include "engine/data/safetensors.h"
 #include "engine/data/sample_audit.h"
 #include "engine/data/sample_log.h"
+#include "engine/files/safetensors.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 
 enum { BATCH = 4, WIDE = 7, TALL = 5, SAMPLES = WIDE + TALL };

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "engine/base/err.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/safetensors.h"
 #include "engine/model/flow.h"
 #include "engine/model/timestep_freqs.h"
 

@@ -18,7 +18,7 @@
 #include "engine/base/scratch.h"
 #include "engine/contract/train_spec.h"
 #include "engine/data/dataset.h"
-#include "engine/data/image.h"
+#include "engine/image/image.h"
 #include "engine/model/layout.h"
 #include "engine/model/sampler.h"
 #include "engine/train/picture_decoder.h"

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "engine/base/err.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/safetensors.h"
 #include "engine/text/caption_style.h"
 #include "engine/text/gemma.h"
 #include "engine/text/prompt.h"

@@ -15,7 +15,7 @@
 
 #include "engine/base/err.h"
 #include "engine/contract/lora_config.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/safetensors.h"
 #include "engine/model/layout.h"
 #include "engine/model/model.h"
 #include "engine/weights/adapter.h"

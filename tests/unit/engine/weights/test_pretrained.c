@@ -14,7 +14,7 @@
 
 #include "engine/base/err.h"
 #include "engine/contract/train_spec.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/safetensors.h"
 #include "engine/model/layout.h"
 #include "engine/model/model.h"
 #include "engine/weights/pretrained.h"

@@ -15,7 +15,7 @@
 #include "engine/weights/pth.h"
 #include "tests/verify/sha256.h"
 #include "engine/weights/tensor_view.h"
-#include "engine/data/zip_records.h"
+#include "engine/files/zip_records.h"
 
 static const struct pickle_name allowed[] = {{"collections", "OrderedDict"}, {NULL, NULL}};
 

@@ -13,7 +13,7 @@
 
 #include "engine/base/err.h"
 #include "engine/contract/train_config.h"
-#include "engine/data/safetensors.h"
+#include "engine/files/safetensors.h"
 #include "engine/weights/pretrained.h"
 #include "engine/weights/weights_config.h"
 #include "engine/weights/weights_source.h"
