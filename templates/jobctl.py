@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Use jobctl from Python: one file, standard library only, Python 3.9 and later.
 
-`pip install` of the wheel installs it and the programs. Or copy it beside your script, or add the directory of the
-installed one (share/jobctl/templates) to PYTHONPATH.
+`pip install` of the wheel installs this module and the programs. Without the wheel, copy this file next to your script,
+or add its installed directory (share/jobctl/templates) to PYTHONPATH.
 
     import jobctl
 
@@ -15,12 +15,12 @@ installed one (share/jobctl/templates) to PYTHONPATH.
     with jobctl.Client(host="me@login") as c:       # as `jobctl -H me@login`: over SSH, no open port
         print(c.why("last"))
 
-A JOB is an id, a name (the newest job of that name), "last", or a row as submit() and jobs() return it.  Rows, events
+A JOB is an id, a name (the newest job of that name), "last", or a row that submit() or jobs() returned.  Rows, events
 and specs are the dictionaries of docs/API.md.  An error is an exception with the daemon's message.
 
-If the connection breaks, a query (any call but submit, cancel, retry, hold, release and checkpoint) is sent again, also
-to a restarted daemon; events() and logs() continue at their position, so nothing is lost or doubled. submit() is
-repeated too, with a key by which the daemon recognizes it: one call makes one job. Any other call is sent once. A
+If the connection breaks, a query (any call but submit, cancel, retry, hold, release and checkpoint) is sent again, even
+to a restarted daemon; events() and logs() continue at their position, so nothing is lost or repeated. submit() is
+repeated too, with a key by which the daemon recognizes it: one call submits one job. Any other call is sent once. A
 Client belongs to one thread.
 """
 from __future__ import annotations
@@ -47,7 +47,7 @@ Job = Union[int, str, Mapping[str, Any]]
 
 _READ_S = 120.0     # no answer takes longer
 _ASK_S = 50         # one long poll
-_FRESH_S = 1.0      # a connection that answered so recently is taken for alive
+_FRESH_S = 1.0      # a connection that answered this recently counts as open
 _PIECE = 256 * 1024
 _SSH = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5")
 
@@ -74,7 +74,7 @@ class Refused(Error):
 
 
 class NotFound(Error):
-    """There is no such job or node."""
+    """The job or node does not exist."""
 
     code = "not_found"
 
@@ -86,7 +86,7 @@ class Conflict(Error):
 
 
 class Unavailable(Error):
-    """There is no daemon, the host cannot be reached, or the operating system refused."""
+    """The daemon does not run, the host cannot be reached, or the operating system refused."""
 
 
 _KINDS = {"usage": Refused, "too_large": Refused, "not_found": NotFound, "conflict": Conflict, "system": Unavailable}
@@ -97,7 +97,7 @@ class _Broken(Exception):
 
 
 class _Connection(http.client.HTTPConnection):
-    """HTTP over a socket that is connected already."""
+    """HTTP over a socket that is already connected."""
 
     def __init__(self, connected: socket.socket) -> None:
         super().__init__("jobctl", timeout=_READ_S)
@@ -109,7 +109,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 def _text_of(environment: Mapping[str, str]) -> Dict[str, str]:
-    """What JSON can hold."""
+    """The variables that JSON can hold."""
     out = {}
     for name, value in environment.items():
         try:
@@ -121,7 +121,7 @@ def _text_of(environment: Mapping[str, str]) -> Dict[str, str]:
 
 
 class _Here:
-    """The daemon of this machine."""
+    """The daemon on this machine."""
 
     def __init__(self, home: Optional[str], program: str) -> None:
         state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
@@ -139,7 +139,7 @@ class _Here:
         s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         path, directory = os.path.join(self.home, "jobctl.sock"), -1
         try:
-            if len(os.fsencode(path)) > 107:  # more than a socket address holds
+            if len(os.fsencode(path)) > 107:  # too long for a socket address
                 directory = os.open(self.home, os.O_PATH | os.O_DIRECTORY)
                 path = f"/proc/self/fd/{directory}/jobctl.sock"
             s.connect(path)
@@ -180,7 +180,7 @@ def _last_line(said: bytes) -> str:
 
 
 class _There:
-    """The daemon of another machine, through `jobctl -H HOST relay`, or through ssh if this machine has no jobctl."""
+    """The daemon on another machine, through `jobctl -H HOST relay`, or through ssh if this machine has no jobctl."""
 
     def __init__(self, host: str, program: str, ssh: Optional[Sequence[str]]) -> None:
         self.host = host
@@ -211,8 +211,8 @@ class _There:
                 break
         hello = self._parsed(line)
         if hello.get("schema") != SCHEMA:
-            raise Refused(f"the jobctl of {self.host} answers in schema {hello.get('schema')}, this module reads "
-                          f"{SCHEMA}; use the module of that version")
+            raise Refused(f"the jobctl of {self.host} uses schema {hello.get('schema')}, this module "
+                          f"{SCHEMA}; use the module from that version")
         return ours
 
     def _line(self) -> bytes:
@@ -240,7 +240,7 @@ class _There:
         try:
             answer = json.loads(line)
         except ValueError:
-            raise Unavailable(f"cannot understand what {self.host} answers") from None
+            raise Unavailable(f"cannot understand the answer from {self.host}") from None
         error = answer.get("error")
         if error:
             raise Unavailable(f"{self.host}: {error.get('text')}")
@@ -273,14 +273,14 @@ class _There:
 
 
 def _own_program() -> str:
-    """The jobctl that pip installed with this module, else that of PATH."""
+    """The jobctl that pip installed with this module, else the one in PATH."""
     program = os.path.join(sysconfig.get_path("scripts"), "jobctl")
     installed = os.path.dirname(os.path.abspath(__file__)) == sysconfig.get_path("platlib")
     return program if installed and os.path.exists(program) else "jobctl"
 
 
 class Client:
-    """A connection to the daemon of this machine, or of `host`.
+    """A connection to the daemon on this machine, or on `host`.
 
     home      the state directory; default: $JOBCTL_HOME, else ~/.local/state/jobctl
     host      "[user@]host" as ssh takes it: everything happens there, as with `jobctl -H`; default: $JOBCTL_HOST, "" is
@@ -288,7 +288,7 @@ class Client:
     program   the path of jobctl here, to start a daemon or to reach the host; default: the one that pip installed with
               this module, else "jobctl" in PATH
     ssh       the words of an ssh command that reaches the host, to use instead of jobctl: ["ssh", "-F", "my_config"]
-    patience  for how many seconds a query is repeated if its connection broke; None: for ever. The first connection is
+    patience  for how many seconds a query is repeated if its connection breaks; None: forever. The first connection is
               tried once
     """
 
@@ -341,7 +341,7 @@ class Client:
         except ValueError:
             raise Error("cannot parse the daemon's answer", "bug") from None
         if not isinstance(answer, dict) or answer.get("schema") != SCHEMA:
-            raise Refused(f"the daemon does not answer in schema {SCHEMA}; use the module of its version")
+            raise Refused(f"the daemon does not use schema {SCHEMA}; use the module from its version")
         if status >= 400:
             error = answer.get("error", {})
             code = error.get("code", "system")
@@ -373,12 +373,12 @@ class Client:
             try:
                 return self._repeat("POST", path, data)
             except Unavailable as why:
-                raise Unavailable(f"it is not known whether the job is submitted ({why}); repeat submit() with "
+                raise Unavailable(f"it is not known whether the job was submitted ({why}); repeat submit() with "
                                   f"key={body['key']!r}, which never submits twice") from None
         try:
             return self._read(*self._exchange("POST", path, data))
         except _Broken as why:
-            raise Unavailable(f"the connection broke during the request ({why}): it may have been carried out; look "
+            raise Unavailable(f"the connection broke during the request ({why}): it may have been carried out; check "
                               "with jobs() before you repeat it") from None
 
     @staticmethod
@@ -388,7 +388,7 @@ class Client:
             raise NotFound(f"no job is named {name!r}")
         return f"/v1/jobs/{quote(name, safe=',')}{rest}"
 
-    # ---- questions ----
+    # ---- queries ----
 
     def version(self) -> Dict[str, Any]:
         """{version, pid, home, started_at, boot_id} of the daemon."""
@@ -396,7 +396,7 @@ class Client:
 
     def jobs(self, *, all: bool = False, name: Optional[str] = None, ids: Optional[str] = None,
              limit: int = 100) -> List[Row]:
-        """Rows, newest first: of jobs that are not done; with all=True of the newest `limit`; of one name; of
+        """Rows, newest first: jobs that are not done; with all=True the newest `limit` jobs; jobs of one name; jobs with
         ids="3-5,7"."""
         return list(self._get("/v1/jobs", all=int(all or bool(name) or bool(ids)), name=name, ids=ids,
                               limit=limit)["jobs"])
@@ -410,7 +410,7 @@ class Client:
         return self._get(self._path(job))
 
     def why(self, job: Job) -> str:
-        """Why it waits, restarted or stopped: one paragraph."""
+        """Why the job waits, restarted or stopped: one paragraph."""
         return str(self._get(self._path(job, "/why"))["text"])
 
     def metrics(self, job: Job, name: str = "loss", limit: int = 500) -> List[Tuple[int, float]]:
@@ -426,7 +426,7 @@ class Client:
 
         TimeoutError after `timeout` seconds."""
         end = None if timeout is None else time.monotonic() + timeout
-        job = self.job(job)     # its id: a name could be another job's by then
+        job = self.job(job)     # its id: the name could belong to another job by then
         while True:
             left = _ASK_S if end is None else max(0.0, end - time.monotonic())
             answer = self._get(self._path(job, "/wait"), timeout_s=min(_ASK_S, int(left)))
@@ -438,7 +438,7 @@ class Client:
                 time.sleep(min(left, 0.05))
 
     def events(self, job: Job, *, after: int = 0, follow: bool = False) -> Iterator[Event]:
-        """Its events in order, from the first with seq > after; with follow=True new ones as they come, until it is done.
+        """The job's events in order, those with seq > after; with follow=True also new ones, until the job is done.
 
         To continue later, or in another process, pass the last one's seq as `after`."""
         path = self._path(self.job(job), "/events")
@@ -451,9 +451,9 @@ class Client:
                 return
 
     def logs(self, job: Job, *, rank: int = 0, attempt: int = 0, follow: bool = False) -> Iterator[str]:
-        """The output of a rank, line by line with its line feed; attempt 0: the newest.
+        """A rank's output, line by line with the line feed; attempt 0: the newest.
 
-        With follow=True lines as they come, those of later attempts too, until the job is done."""
+        With follow=True also new lines, including those of later attempts, until the job is done."""
         row, rest, offset, now = self.job(job), "", 0, attempt
         while True:
             before = row
@@ -487,7 +487,7 @@ class Client:
                 self._get(self._path(row, "/wait"), timeout_s=1)
             return None
 
-    # ---- orders ----
+    # ---- commands ----
 
     def submit(self, spec: Union[Mapping[str, Any], str, "os.PathLike[str]"], *,
                set: Optional[Mapping[str, Any]] = None, hold: bool = False, dry_run: bool = False,
@@ -495,21 +495,21 @@ class Client:
                environment: Optional[Mapping[str, str]] = None, key: Optional[str] = None) -> Row:
         """Submits a job and returns its row once it is stored.
 
-        spec         the keys of a job file as a dictionary, or the path of a file, which is read here
+        spec         the keys of a job file as a dictionary, or the path of a file, which is read on this machine
         set          keys to change: {"train.steps": 100}
         hold         submit it held; release() starts it
         dry_run      only check it, and return its canonical spec
-        cwd          where relative paths of the spec begin; default: the current directory, or the home directory of a
-                     login of the host
+        cwd          where relative paths in the spec start; default: the current directory, or the home directory of a
+                     login on the host
         secrets      values for the names in `secrets:`; default: this process's environment, else the host's
         environment  the job's environment; default: this process's, or that of a login on the host
-        key          1 to 64 letters, digits, ".", "_" and "-": submits with the same key and spec are one job, also by
-                     another process; default: a new one for each call
+        key          1 to 64 letters, digits, ".", "_" and "-": submits with the same key and spec are one job, even by
+                     another process; default: a new key for each call
         """
         text, name = self._spec_text(spec)
         if isinstance(self._far, _There):
             self.version()      # connects: then the login's environment and directory are known
-            name = os.path.basename(name)   # the folder of the file is one of here
+            name = os.path.basename(name)   # the file's folder is on this machine
         given = self._far.environment() if environment is None else dict(environment)
         body = {"spec": text, "file": name, "cwd": cwd or self._far.directory(), "environment": given,
                 "set": [f"{k}={json.dumps(v)}" for k, v in (set or {}).items()]}
@@ -540,22 +540,22 @@ class Client:
         return values
 
     def cancel(self, job: Job, reason: Optional[str] = None, *, now: bool = False) -> Row:
-        """Stops it; now=True: without a last checkpoint."""
+        """Stops the job; now=True: without a last checkpoint."""
         return dict(self._post(self._path(job, "/cancel"), {"reason": reason, "now": now or None})["job"])
 
     def retry(self, job: Job, *, secrets: Optional[Mapping[str, str]] = None) -> Row:
-        """A new job that continues where this one, which must be done, ended."""
+        """Submits a new job that continues where this one, which must be done, ended."""
         names = self.show(job)["spec"].get("secrets") or []
         environment = self._far.environment()
         return dict(self._post(self._path(job, "/retry"), {
             "secrets": self._secrets(names, secrets or {}, environment), "environment": environment})["job"])
 
     def hold(self, job: Job) -> Row:
-        """A pending job waits until release()."""
+        """Keeps a pending job from starting until release()."""
         return dict(self._post(self._path(job, "/hold"), {})["job"])
 
     def release(self, job: Job) -> Row:
-        """A held job may start."""
+        """Lets a held job start."""
         return dict(self._post(self._path(job, "/release"), {})["job"])
 
     def checkpoint(self, job: Job) -> Row:

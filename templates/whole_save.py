@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a script whose torch.save must not be cut in two, without changing it: python whole_save.py train.py ARGS...
+"""Run an unchanged script so that torch.save never leaves a partial file: python whole_save.py train.py ARGS...
 
-Each torch.save to a path writes beside it and renames: a reader sees the old file or the new one, even after a kill.
-A SIGTERM that comes during a save waits until the file is there; otherwise it ends the script at once, as without
-this.  A script that handles SIGTERM itself keeps its handler.  Processes that the script spawns are not covered.
+Each torch.save to a path writes a temporary file next to it and renames that: a reader sees the old file or the new
+one, even after a kill.  A SIGTERM during a save takes effect when the file is complete; otherwise it ends the script
+at once, as it would without this wrapper.  A script that handles SIGTERM itself keeps its handler.  Processes that the script spawns are not covered.
 """
 import os
 import runpy

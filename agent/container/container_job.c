@@ -142,7 +142,7 @@ static int take_workdir(struct container_job *j, struct err *err)
     if (given[0])
         snprintf(j->workdir, sizeof(j->workdir), "%s", given);
     else if (!getcwd(j->workdir, sizeof(j->workdir)))
-        return err_set(err, ERR_SYSTEM, "the working directory does not exist on this node any more");
+        return err_set(err, ERR_SYSTEM, "the working directory no longer exists on this node");
     j->c.workdir = j->workdir;
     return 0;
 }

@@ -64,7 +64,7 @@ static void elsewhere(struct agent_core *c, struct agent_effects *out)
     const char *often = c->gpu_blame.proof || !gpu ? "" : "twice in a row, ";
     int n = snprintf(text, sizeof(text), "%s%s", often, c->blame.verdict.text);
     if (gpu) {
-        snprintf(text + n, sizeof(text) - (size_t)n, "; this job does not use %s any more", gpu);
+        snprintf(text + n, sizeof(text) - (size_t)n, "; this job no longer uses %s", gpu);
         agent_effects_event(out, "excluded",
                             json_make("{s:i, s:s, s:i, s:s, s:o}", "generation", c->generation,
                                       "gpu", gpu, "rank", c->gpu_blame.guilty, "cause",

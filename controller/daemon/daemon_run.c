@@ -64,7 +64,7 @@ static int check_private(const char *path, struct err *err)
         return err_set(err, ERR_SYSTEM, "%s belongs to another user; set JOBCTL_HOME to a directory "
                        "of your own", path);
     if (st.st_mode & 022)
-        return err_set(err, ERR_SYSTEM, "other users may write to %s: run `chmod 700 %s`", path, path);
+        return err_set(err, ERR_SYSTEM, "other users can write to %s: run `chmod 700 %s`", path, path);
     if ((st.st_mode & 077) && chmod(path, 0700) < 0)
         return err_set(err, ERR_SYSTEM, "cannot make %s private: %m", path);
     return 0;
@@ -316,8 +316,8 @@ int daemon_run(const struct daemon_options *options, struct err *err)
     rc = serve(d, listen_fd, options->ready_fd, err);
     unlinkat(d->home.id.fd, HOME_SOCKET, 0);     /* never that of another home at the same path */
     if (d->store_state.damaged)
-        rc = err_set(err, ERR_SYSTEM, "the store %s/jobs.db is damaged: the next start puts its newest copy in its place",
-                     d->home.path);
+        rc = err_set(err, ERR_SYSTEM, "the store %s/jobs.db is damaged: the next start replaces it with its "
+                     "newest copy", d->home.path);
     if (rc == 0)
         log_info(NULL, "stopped");
 out:

@@ -258,6 +258,7 @@ int snapshots_restore(struct daemon_store_state *state, const char *home, struct
     state->is_new = !state->restored && !dir[0];
     snprintf(state->lost, sizeof(state->lost), "the store was %s%.400s%s%s",
              dir[0] ? "damaged, and is kept in " : "lost", dir,
-             state->restored ? "; in its place is its copy " : "; there is no copy of it", state->restored ? name : "");
+             state->restored ? "; it was replaced by its copy " : "; there is no copy of it",
+             state->restored ? name : "");
     return 0;
 }

@@ -279,7 +279,7 @@ int takeover_end(struct takeover *t, struct err *err)
     if (t->taken == 0 && t->unreadable == 0)
         return 0;
     if (!lost[0])
-        text_append(lost, size, "the store was older than the directories of the jobs");
+        text_append(lost, size, "the store was older than the jobs' directories");
     if (t->taken > 0)
         text_append(lost, size, "; %lld job%s taken over from job.json, and their latest events, curves and notes "
                     "about nodes are lost", (long long)t->taken, t->taken == 1 ? " was" : "s were");

@@ -123,10 +123,10 @@ bool dashboard_admit(struct request *r)
     const struct dashboard *b = request_daemon(r)->dashboard;
     set_headers(r);
     if (is_proxied(r, b) && !access_proxy_fits(request_header(r, "Host"), b->site))
-        refuse(r, 421, "this is the dashboard of jobctl on 127.0.0.1; the header Host names another machine or port: "
-               "run `jobctl dashboard` for a link");
+        refuse(r, 421, "this is the jobctl dashboard on 127.0.0.1; the Host header names another machine or port: run "
+               "`jobctl dashboard` for a link");
     else if (!origin_fits(r, b))
-        refuse(r, 403, "the dashboard answers its own page only, not other sites");
+        refuse(r, 403, "the dashboard answers only its own page, not other sites");
     else
         return true;
     return false;

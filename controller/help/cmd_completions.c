@@ -373,7 +373,7 @@ static const char fish_head[] =
     "end\n"
     "complete -c jobctl -f\n"
     "complete -c jobctl -n 'test (count (commandline -opc)) -le 2; and test (count (__jobctl_words)) -le 1' -s H -l host -x "
-    "-d 'the jobctl of another machine'\n";
+    "-d 'use jobctl on another machine'\n";
 
 /* The condition that the command is `c`, under one of its names. */
 static void fish_seen(FILE *f, const struct command *c)

@@ -39,8 +39,8 @@ static void print_commands(const struct terminal *t, bool all)
         if (all || groups[i].group != GROUP_MORE)
             print_group(t, groups[i].group, groups[i].title);
     fprintf(t->file, "\n%sjobctl help COMMAND explains a command, help spec the keys of a job spec, help glossary the "
-            "terms;\nhelp pages lists the manual pages. jobctl -H me@login COMMAND, or $JOBCTL_HOST, uses the jobctl "
-            "of\nanother machine, over SSH. State is kept in $JOBCTL_HOME, or ~/.local/state/jobctl.\n",
+            "terms;\nhelp pages lists the manual pages. jobctl -H me@login COMMAND, or $JOBCTL_HOST, uses jobctl on\n"
+            "another machine, over SSH. State is kept in $JOBCTL_HOME, or ~/.local/state/jobctl.\n",
             all ? "" : "jobctl help --all lists the other commands and the exit codes.\n");
     if (all) {
         fprintf(t->file, "\nExit codes\n");

@@ -58,7 +58,7 @@ static void print_row(const struct terminal *t, char cells[CELLS][CELL])
 void glossary_print(const struct terminal *t)
 {
     char cells[CELLS][CELL];
-    fprintf(t->file, "The terms that jobctl prints, with the words of other programs in brackets.\n");
+    fprintf(t->file, "The terms that jobctl prints, with other programs' words for them in brackets.\n");
     for (const char *line = jobctl_glossary; *line; line = next_line(line))
         if (strncmp(line, "## ", 3) == 0)
             fprintf(t->file, "\n%.*s\n", (int)strcspn(line, "\n") - 3, line + 3);

@@ -26,19 +26,19 @@ const char manual_exit_codes[] =
 struct term { const char *name, *text; };
 
 static const struct term environment[] = {
-    {"JOBCTL_HOME", "directory of the state; default $XDG_STATE_HOME/jobctl, else ~/.local/state/jobctl"},
+    {"JOBCTL_HOME", "state directory; default $XDG_STATE_HOME/jobctl, else ~/.local/state/jobctl"},
     {"JOBCTL_HOST", "[user@]host: as if -H HOST were given"},
-    {"JOBCTL_HOST_PROGRAM", "the path of jobctl on that host, if it is not in a usual place"},
-    {"JOBCTL_MACHINE_DIR", "directory of the locks of a shared machine; default /run/jobctl; none: no locks"},
+    {"JOBCTL_HOST_PROGRAM", "the path of jobctl on that host, if it is not in one of the usual places"},
+    {"JOBCTL_MACHINE_DIR", "lock directory of a shared machine; default /run/jobctl; none: no locks"},
     {"JOBCTL_OUTPUT", "json: print JSON, like --json"},
-    {"JOBCTL_CPU", "base, avx2 or avx512: the kernels of the engine; default: the widest that the processor has"},
-    {"JOBCTL_SNAPSHOT_MIB", "largest snapshot of the code of a job (jobctl help snapshot), in MiB; default 200"},
+    {"JOBCTL_CPU", "base, avx2 or avx512: the engine's kernels; default: the widest that the processor supports"},
+    {"JOBCTL_SNAPSHOT_MIB", "largest snapshot of a job's code (jobctl help snapshot), in MiB; default 200"},
     {"NO_COLOR", "if set, no colours are printed"},
 };
 
 static const struct term files[] = {
     {"~/.config/jobctl/config.yaml", "settings for all jobs: jobctl-config(5)"},
-    {"~/.local/state/jobctl", "jobs, logs and checkpoints of this user"},
+    {"~/.local/state/jobctl", "this user's jobs, logs and checkpoints"},
 };
 
 static void terms(FILE *f, const char *title, const struct term *rows, size_t n)
@@ -123,9 +123,9 @@ static void print_jobctl(struct call *call)
               "hosts over SSH, and on Slurm. A job is described by a file, jobctl.yaml(5). The first command starts "
               "a daemon for this user; jobs do not depend on it.\n\n" JOBS);
     roff_section(f, "OPTIONS");
-    roff_term(f, "-H, --host HOST", "use the jobctl of another machine, over SSH: its daemon, jobs, files and "
-              "environment. A spec is read on this machine and checked on HOST; relative paths in it begin at the home "
-              "directory on HOST. \"\" means this machine");
+    roff_term(f, "-H, --host HOST", "use jobctl on another machine, over SSH: its daemon, jobs, files and environment. "
+              "A spec is read on this machine and checked on HOST; relative paths in it start at the home directory on "
+              "HOST. \"\" means this machine");
     roff_section(f, "COMMANDS");
     for (const struct command *const *c = command_list(); *c; c++)
         if ((*c)->group != GROUP_HIDDEN)
@@ -189,7 +189,7 @@ static void print_config(struct call *call)
     FILE *f = call->out.file;
     const struct config_key *key;
     char term[LINE];
-    page(call, "jobctl-config", "5", "settings of jobctl for all jobs of a user");
+    page(call, "jobctl-config", "5", "settings for all jobs of a user");
     roff_section(f, "SYNOPSIS");
     roff_text(f, "$XDG_CONFIG_HOME/jobctl/config.yaml, else ~/.config/jobctl/config.yaml");
     roff_section(f, "DESCRIPTION");

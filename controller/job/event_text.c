@@ -109,7 +109,7 @@ static void generation_started(char *out, size_t size, const json_t *b)
     char ranks[80];
     int n = snprintf(ranks, sizeof(ranks), "%lld rank%s", np, np == 1 ? "" : "s");
     if (kept > 0)
-        snprintf(ranks + n, sizeof(ranks) - (size_t)n, ", %lld in their old processes", kept);
+        snprintf(ranks + n, sizeof(ranks) - (size_t)n, ", %lld kept in their processes", kept);
     if (step > 0)
         snprintf(out, size, "generation %lld resumes at step %lld with %s", generation, step, ranks);
     else
@@ -210,7 +210,7 @@ static void brought(char *out, size_t size, const json_t *b, const char *thing, 
 
 static void pull_done(char *out, size_t size, const json_t *b)
 {
-    brought(out, size, b, "image is", "the pull of the image");
+    brought(out, size, b, "image is", "the image pull");
 }
 
 static void fetch_done(char *out, size_t size, const json_t *b)
@@ -285,19 +285,19 @@ static void hang(char *out, size_t size, const json_t *b)
 /* The fault itself is in the gpu_event line. */
 static void gpu_fault(char *out, size_t size, const json_t *b)
 {
-    snprintf(out, size, "stopping generation %lld: the GPU of rank %lld failed",
+    snprintf(out, size, "stopping generation %lld: rank %lld's GPU failed",
              int_of(b, "generation"), int_of(b, "rank"));
 }
 
 static void straggler(char *out, size_t size, const json_t *b)
 {
     const char *text = field_text(b, "text");
-    snprintf(out, size, "%s", text[0] ? text : "no rank slows down the others any more");
+    snprintf(out, size, "%s", text[0] ? text : "no rank slows down the others any longer");
 }
 
 static void excluded(char *out, size_t size, const json_t *b)
 {
-    snprintf(out, size, "%s, the GPU of rank %lld, is not used by this job any more: %s", field_text(b, "gpu"),
+    snprintf(out, size, "%s, rank %lld's GPU, is no longer used by this job: %s", field_text(b, "gpu"),
              int_of(b, "rank"), field_text(b, "text"));
 }
 

@@ -106,15 +106,15 @@ static int require(const char *dir, bool must, struct err *err)
     snprintf(path, sizeof(path), "%s/" CODE_MANIFEST, dir);
     if (!must || access(path, F_OK) == 0)
         return 0;
-    return err_set(err, ERR_USAGE, "snapshot: true: jobctl submit and jobctl run take the snapshot of the code, and "
-                   "this request has none");
+    return err_set(err, ERR_USAGE, "snapshot: true needs the snapshot of the code that jobctl submit and jobctl run "
+                   "take; this request has none");
 }
 
 int job_code_adopt(const struct daemon *d, int64_t id, const char *name, bool must, struct err *err)
 {
     char from[PATH], to[PATH], dir[PATH_MAX];
     if (name[0] && !is_staged(name))
-        return err_set(err, ERR_USAGE, "code: expected the name of a directory that jobctl submit has made");
+        return err_set(err, ERR_USAGE, "code: expected the name of a directory that jobctl submit created");
     snprintf(from, sizeof(from), "%.3900s/" JOB_CODE "/%.255s", d->home.path, name[0] ? name : ".tmp-none");
     if (require(from, must, err) < 0)
         return -1;
@@ -126,7 +126,7 @@ int job_code_adopt(const struct daemon *d, int64_t id, const char *name, bool mu
         return 0;               /* recorded in another home: not here */
     if (job_dir_make(dir, err) < 0)
         return -1;
-    return rename(from, to) == 0 ? 0 : err_set_errno(err, errno, "cannot take the code of the job from %s", from);
+    return rename(from, to) == 0 ? 0 : err_set_errno(err, errno, "cannot take the job's code from %s", from);
 }
 
 int job_code_inherit(const struct daemon *d, int64_t of, int64_t id, bool must, struct err *err)

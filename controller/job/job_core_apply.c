@@ -172,7 +172,7 @@ static void apply_fetch_started(struct job_core *c, const struct core_event *e)
 {
     (void)e;
     if (c->attempt == 1 && c->generation == 0)
-        snprintf(c->reason, sizeof(c->reason), "bringing its models to %s", c->node);
+        snprintf(c->reason, sizeof(c->reason), "copying its models to %s", c->node);
 }
 
 static void apply_fetch_progress(struct job_core *c, const struct core_event *e)

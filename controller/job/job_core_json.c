@@ -135,7 +135,7 @@ int job_core_json_read(struct job_core *core, const json_t *json, struct err *er
         state++;
     if (state == JOB_STATES || !json_is_string(json_object_get(json, "result")) ||
         job_result_parse(&read.result, field_text(json, "result")) < 0)
-        return err_set(err, ERR_DATA, "the state of job %lld has no valid `state` and `result`", (long long)core->id);
+        return err_set(err, ERR_DATA, "the state of job %lld has no valid `state` or `result`", (long long)core->id);
     read.state = (enum job_state)state;
     for (size_t i = 0; i < ARRAY_LEN(fields); i++)
         if (!value_read((char *)&read + fields[i].at, &fields[i], json_object_get(json, fields[i].key)))

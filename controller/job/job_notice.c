@@ -57,7 +57,7 @@ static void look_at_budget(struct found *f, const struct job *job, const struct 
     const struct job_core *c = &job->core;
     if (c->rules.max > 0 && c->failures >= c->rules.max && was->failures < c->rules.max && c->state != JOB_DONE)
         find(f, job, &out->events[out->count - 1], NOTICE_BUDGET,
-             "no restart without progress is left (retry.max): the next failure ends the job");
+             "no retries are left (retry.max): the next failure without progress ends the job");
 }
 
 static bool has(const json_t *list, const char *word)

@@ -367,8 +367,7 @@ static void worked(struct file_task *task)
     if (r->err.code == ERR_NONE && removed_done(d->store, id, &r->err) == 0)
         log_info(tag, "removed");
     else
-        log_warn(tag, "removed, but some files remain; the next start of the daemon tries "
-                 "again: %s", r->err.text);
+        log_warn(tag, "removed, but some files remain; the daemon tries again at its next start: %s", r->err.text);
     server_wake(d->server, id);
     free(r);
 }
@@ -410,7 +409,7 @@ int removal_begin(struct daemon *d, const struct removed_row *row, struct err *e
 {
     struct err why = { 0 };
     if (copy_removal_record(d, row->job, &why) < 0)
-        log_warn(NULL, "job %lld: its copies of the code on hosts stay: %s", (long long)row->job, why.text);
+        log_warn(NULL, "job %lld: the copies of its code on hosts remain: %s", (long long)row->job, why.text);
     why = (struct err){ 0 };
     if (next_id_keep(d->home.path, d->next_id, &why) < 0)
         log_warn(NULL, "%s", why.text);     /* the disk may be full, and a removal makes room */

@@ -81,7 +81,7 @@ static int wait_until_ready(int said, struct err *err)
     char *text = strchr(words, ' ');
     int code = atoi(words);
     return err_set(err, code > ERR_NONE && code <= ERR_BUG ? (enum err_code)code : ERR_SYSTEM, "%s",
-                   text ? text + 1 : "the daemon ended before it could answer; the end of daemon.log says why");
+                   text ? text + 1 : "the daemon ended before it could answer; see the end of daemon.log");
 }
 
 static int start_lock(struct err *err)
@@ -225,7 +225,7 @@ static int print_status(struct call *call, struct client *c, const json_t *versi
     job_list_totals(totals, sizeof(totals), jobs);
     json_decref(jobs);
     job_view_local(since, sizeof(since), field_text(version, "started_at"));
-    fprintf(call->out.file, "daemon %s is running since %s, pid %lld\n  home  %s\n  jobs  %s\n",
+    fprintf(call->out.file, "daemon %s has been running since %s, pid %lld\n  home  %s\n  jobs  %s\n",
             field_text(version, "version"), since, (long long)json_integer_value(json_object_get(version, "pid")),
             field_text(version, "home"), totals[0] ? totals : "none active");
     return 0;
@@ -261,7 +261,7 @@ static int run(struct call *call)
         if (strcmp(orders[i].word, word) != 0)
             continue;
         if (options_has(&call->options, "detach") || options_has(&call->options, "ready-fd"))
-            return err_set(&call->err, ERR_USAGE, "daemon %s takes no --detach and no --ready-fd", word);
+            return err_set(&call->err, ERR_USAGE, "daemon %s takes neither --detach nor --ready-fd", word);
         client_open(&c, false, &none);
         const int rc = orders[i].run(call, c);
         client_close(c);

@@ -45,7 +45,7 @@ static int doctor_store_add(json_t *answer, struct err *err)
     const char *text = field_text(seen, "text"), *status = text[0] ? "warn" : "ok";
     json_t *row = json_make("{s:s, s:s, s:s, s:s}", "check", "store", "status", status, "seen",
                             text[0] ? text : "the daemon has found all jobs in it", "todo",
-                            text[0] ? "nothing: `jobctl why JOB` says what each job has lost" : "");
+                            text[0] ? "nothing; `jobctl why JOB` shows what each job has lost" : "");
     if (text[0])
         json_object_set_new(answer, status, json_integer(field_int(answer, status, 0) + 1));
     json_decref(seen);

@@ -78,8 +78,8 @@ static int submit_copy(struct call *call, struct client *c, struct source *s, in
         return -1;
     json_t *notes = json_array();
     rc = sweep_points_is(spec)
-             ? err_set(&call->err, ERR_USAGE, "a drill breaks one job, and this spec stands for several: leave out sweep "
-                       "and array, or give jobs/ID/spec.yaml of a member")
+             ? err_set(&call->err, ERR_USAGE, "drill needs a single job, but this spec describes several: leave out "
+                       "sweep and array, or give a member's jobs/ID/spec.yaml")
              : local_check(call, request, spec, notes);
     json_decref(notes);
     if (rc < 0)
@@ -269,8 +269,8 @@ const struct command cmd_drill = {
     .summary = "inject faults into a copy of a job; measure detection and recovery",
     .help = "Submits a copy of the job, injects faults into it, and cancels it at the end; --live uses JOB itself. "
             "Faults: kill-rank, slow-rank, stop-rank, checkpoint (the newest one is corrupted), disk (no space for a "
-            "checkpoint), kill-daemon, sigterm, kill-agent. The steps and checkpoints of a run: job are known to its "
-            "script only. For such a job the faults slow-rank, stop-rank, checkpoint and disk are skipped, and the job "
+            "checkpoint), kill-daemon, sigterm, kill-agent. Only the script of a run: job knows its steps and "
+            "checkpoints. For such a job the faults slow-rank, stop-rank, checkpoint and disk are skipped, and the job "
             "counts as recovered when its ranks run. The exit code is 0 if the job recovered from every fault in time, "
             "else 1.",
     .options = options, .run = run,

@@ -12,10 +12,10 @@
 static const struct option_row options[] = {
     {"format", 'f', OPTION_TEXT, "NAME", "diffusers (default), authors or safetensors"},
     {"ema", 0, OPTION_FLAG, NULL, "the moving average of the weights (train.ema)"},
-    {"lora", 0, OPTION_FLAG, NULL, "the adapters alone (default for a job with train.lora)"},
-    {"merged", 0, OPTION_FLAG, NULL, "adapters added to the weights that they were trained on"},
-    {"with", 0, OPTION_TEXT, "FILE[:STRENGTH],...", "adapters of other files added, too"},
-    {"checkpoint", 0, OPTION_TEXT, "DIR", "this checkpoint of the job, not its newest one"},
+    {"lora", 0, OPTION_FLAG, NULL, "only the adapters (default for a job with train.lora)"},
+    {"merged", 0, OPTION_FLAG, NULL, "merge the adapters into the weights that they were trained on"},
+    {"with", 0, OPTION_TEXT, "FILE[:STRENGTH],...", "also merge the adapters in these files"},
+    {"checkpoint", 0, OPTION_TEXT, "DIR", "export this checkpoint, not the newest one"},
     {.name = NULL},
 };
 
@@ -48,7 +48,7 @@ static int run(struct call *call)
     json_t *answer = NULL;
     int rc = -1;
     if (call->options.nargs != 2)
-        return err_set(&call->err, ERR_USAGE, "export takes a job and a directory to make: jobctl export last my-model");
+        return err_set(&call->err, ERR_USAGE, "export takes a job and a new directory: jobctl export last my-model");
     if (client_ask_job(&answer, call->options.args[0], "", &call->err) < 0)
         return -1;
     const char *dir = json_string_value(json_object_get(json_object_get(answer, "paths"), "checkpoints"));
@@ -63,10 +63,10 @@ static int run(struct call *call)
 const struct command cmd_export = {
     .name = "export",
     .where = COMMAND_THERE, .args = ARGS_WORDS, .words = "JOB DIR",
-    .summary = "write a job's weights as diffusers or the authors' programs load them",
-    .help = "Makes the directory DIR with the weights of the job's newest checkpoint and a README.md that describes "
-            "them: the data, the steps, the loss. diffusers: a pipeline without VAE and text encoder, or "
-            "pytorch_lora_weights.safetensors of adapters; authors: model.pth; safetensors: model.safetensors under "
+    .summary = "export a job's weights for diffusers or for the authors' programs",
+    .help = "Creates the directory DIR with the weights of the job's newest checkpoint and a README.md that describes "
+            "the data, the steps and the loss. diffusers: a pipeline without VAE and text encoder, or "
+            "pytorch_lora_weights.safetensors for adapters; authors: model.pth; safetensors: model.safetensors under "
             "the authors' names. An existing DIR is refused. DIR appears only when it is complete.",
     .options = options, .run = run,
 };

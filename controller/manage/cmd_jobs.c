@@ -42,7 +42,7 @@ static void say(struct call *call, const json_t *before, const json_t *after)
     }
     const json_t *members = json_object_get(after, "members");
     if (strcmp(call->command->name, "retry") == 0 && json_is_object(members))
-        fprintf(call->out.file, "%s repeats the members of %s that did not succeed: %lld member%s\n", now, title,
+        fprintf(call->out.file, "%s reruns the members of %s that did not succeed: %lld member%s\n", now, title,
                 (long long)json_integer_value(json_object_get(members, "count")),
                 json_integer_value(json_object_get(members, "count")) == 1 ? "" : "s");
     else if (strcmp(call->command->name, "retry") == 0)
@@ -256,8 +256,8 @@ const struct command cmd_cancel = {
 const struct command cmd_retry = {
     .name = "retry", .group = GROUP_CHANGE, .args = ARGS_JOBS,
     .summary = "submit done jobs again, from their last checkpoints",
-    .help = "Creates a new job that continues from the checkpoints; the done job does not change. Of a sweep, the "
-            "members that did not succeed run again, as a new sweep with the same indices; 12_3 is one member.",
+    .help = "Creates a new job that continues from the checkpoints; the done job does not change. For a sweep, only "
+            "members that did not succeed are rerun, as a new sweep with the same indices; 12_3 is one member.",
     .options = plain_options, .run = run,
 };
 const struct command cmd_hold = {

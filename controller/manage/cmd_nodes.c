@@ -17,7 +17,7 @@
 #include "engine/base/json_make.h"
 
 static const struct option_row options[] = {
-    {"reason", 0, OPTION_TEXT, "TEXT", "reason of a drain, shown for jobs that wait for the node"},
+    {"reason", 0, OPTION_TEXT, "TEXT", "the reason for a drain, shown for jobs that wait for the node"},
     OPTION_JSON,
     {.name = NULL},
 };
@@ -188,7 +188,7 @@ static void say(FILE *out, const char *action, const char *name, const json_t *b
     else if (strcmp(action, "resume") == 0)
         fprintf(out, "%s accepts jobs again\n", name);
     else if (strcmp(action, "remove") == 0)
-        fprintf(out, "%s is removed from the list\n", name);
+        fprintf(out, "%s was removed from the list\n", name);
     else if (job > 0)
         fprintf(out, "%s finishes job %lld and accepts no others; to undo: jobctl nodes resume %s\n", name, job, name);
     else
@@ -327,11 +327,10 @@ const struct command cmd_nodes = {
     .name = "nodes", .group = GROUP_MACHINES, .where = COMMAND_THERE,
     .args = ARGS_WORDS, .words = "[test|add|drain|resume|remove HOST...]",
     .summary = "list machines, free resources, and whether they accept jobs",
-    .help = "`jobctl nodes test HOST...` logs in to hosts of launch: ssh, copies the programs and "
-            "prints the resources of each, or the problem to fix first (exit code 1). `drain HOST "
-            "--reason TEXT` lets a node finish its job and keeps others away; `resume` undoes "
-            "this and "
-            "clears the failures of the node. `add` lists a host that has had no job yet, `remove` "
-            "drops one. @GROUP is a group of hosts of ~/.config/jobctl/config.yaml.",
+    .help = "`jobctl nodes test HOST...` logs in to hosts of launch: ssh, copies the programs and prints each host's "
+            "resources, or the problem to fix first (exit code 1). `drain HOST --reason TEXT` lets a node finish its "
+            "job and keeps others away; `resume` undoes this and clears the node's failures. `add` lists a host "
+            "before its first job, `remove` removes it from the list. @GROUP is a group of hosts of "
+            "~/.config/jobctl/config.yaml.",
     .options = options, .run = run,
 };

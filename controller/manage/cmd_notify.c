@@ -108,9 +108,9 @@ static int run(struct call *call)
 
 const struct command cmd_notify = {
     .name = "notify", .args = ARGS_WORDS, .words = "[test [TARGET...]]",
-    .summary = "list the targets of messages about jobs, and test them",
-    .help = "Targets are defined by `notify` of ~/.config/jobctl/config.yaml: webhooks, mail and commands. `jobctl "
+    .summary = "list the targets for messages about jobs, and test them",
+    .help = "Targets are defined by `notify` in ~/.config/jobctl/config.yaml: webhooks, mail and commands. `jobctl "
             "notify test` sends a message to each TARGET, or to all, and prints whether it was accepted (exit code 1 "
-            "if one was not). The daemon sends it, as it sends messages about jobs.",
+            "if one was not). The daemon sends it, like all messages about jobs.",
     .options = options, .run = run,
 };

@@ -199,7 +199,7 @@ static int answer_one(struct relay *r, const char *line, size_t size)
         if (strcmp(verbs[i].name, name) == 0)
             answer = verbs[i].answer(r, question, &call);
     if (!answer)
-        err_set(&call.err, ERR_USAGE, "cannot understand a request to jobctl relay");
+        err_set(&call.err, ERR_USAGE, "jobctl relay received an invalid request");
     json_decref(question);
     return answer_with(answer ? answer : mistakes_of(&call));
 }
@@ -293,7 +293,7 @@ static int run(struct call *call)
 
 const struct command cmd_relay = {
     .name = "relay", .group = GROUP_HIDDEN, .args = ARGS_WORDS, .where = COMMAND_HERE,
-    .summary = "answer a jobctl of another machine (-H) over stdin and stdout",
+    .summary = "answer a jobctl on another machine (-H) over stdin and stdout",
     .help = "jobctl -H HOST runs it on HOST through SSH. It connects to the daemon's socket there, and starts the daemon "
             "if it does not run.",
     .options = options, .run = run,

@@ -214,7 +214,7 @@ static json_t *plan(struct call *call, struct client *c, const struct wanted *w,
         json_array_extend(stay, json_object_get(answer, "stay"));
         const char *hangs = json_string_value(json_object_get(answer, "files"));
         if (hangs && !call->json)
-            fprintf(stderr, "jobctl: sizes are not known: %s\n", hangs);
+            fprintf(stderr, "jobctl: the sizes are not known: %s\n", hangs);
         before = (long long)json_integer_value(json_object_get(answer, "next"));
         json_decref(answer);
     } while (before > 0);

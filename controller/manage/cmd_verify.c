@@ -92,7 +92,7 @@ const struct command cmd_verify_data = {
 /* ---- verify-resume ---- */
 
 static const struct option_row resume_options[] = {
-    {"ranks", 'n', OPTION_TEXT, "N,...", "numbers of ranks to replay with: 1,4 (default 1,2)"},
+    {"ranks", 'n', OPTION_TEXT, "N,...", "the numbers of ranks to replay with: 1,4 (default 1,2)"},
     {"steps", 0, OPTION_TEXT, "N", "replay at least N steps (default 1)"},
     OPTION_JSON,
     {.name = NULL},
@@ -144,7 +144,7 @@ static int verify_resume(struct call *call)
 
 const struct command cmd_verify_resume = {
     .name = "verify-resume", .group = GROUP_HIDDEN, .where = COMMAND_THERE, .args = ARGS_JOB,
-    .summary = "replay the steps before a job's newest checkpoint with other numbers of ranks",
+    .summary = "replay the steps before a job's newest checkpoint with different numbers of ranks",
     .help = "Replays the steps from an earlier checkpoint to the newest one on this machine, in a "
             "scratch directory, and compares the weights with the newest checkpoint's. A job with "
             "reproducible: true must end with the same bits; any other must agree within "

@@ -408,8 +408,8 @@ int drill_run(struct drill_outcome *out, struct drill *d, const struct drill_fau
     *out = (struct drill_outcome){ .noticed = -1, .back = -1, .lost = d->engine ? 0 : -1 };
     if (f->engine && !d->engine) {
         out->skipped = true;
-        snprintf(out->text, sizeof(out->text), "skipped: the steps and checkpoints of a run: job are known to its "
-                 "script only");
+        snprintf(out->text, sizeof(out->text), "skipped: only the script of a run: job knows its steps and "
+                 "checkpoints");
         return 0;
     }
     if (get_ready(&s, d, err) < 0)

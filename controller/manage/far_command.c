@@ -95,7 +95,7 @@ int far_command_become(char *const *words, int n, struct err *err)
     char **argv = calloc((size_t)n + 2, sizeof(*argv));
     int at = 0;
     if (!argv)
-        return err_set(err, ERR_MEMORY, "no memory for a command");
+        return err_set(err, ERR_MEMORY, "out of memory for a command");
     for (int i = 0; i < n; i++)
         decode(words[i]);
     for (; at < n && is_carried(words[at]); at++)
@@ -197,7 +197,7 @@ int far_command_run(struct call *call, int argc, char **argv)
         return err_set(&call->err, ERR_USAGE, "-H: the daemon of %s starts by itself; to restart it: jobctl -H %s "
                        "daemon restart", far_host_name(), far_host_name());
     if (argc > WORDS_MAX)
-        return err_set(&call->err, ERR_USAGE, "a command for %s has at most %d words", far_host_name(), WORDS_MAX);
+        return err_set(&call->err, ERR_USAGE, "a command for %s can have at most %d words", far_host_name(), WORDS_MAX);
     unsetenv(SECRETS_FIRST);
     if (call->command != &cmd_shell && !isatty(STDIN_FILENO) && !takes_stdin(call))
         spare_input();

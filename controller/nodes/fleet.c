@@ -445,7 +445,7 @@ static int place(struct job *job, const struct sched_job *s, struct err *err)
     const struct daemon *d = job->daemon;
     char nonce[CORE_NONCE], text[PATH_MAX + 240];
     if (!home_is_here(&job->daemon->home))
-        return err_set(err, ERR_SYSTEM, "no job starts while the home directory is not at its path");
+        return err_set(err, ERR_SYSTEM, "no job starts while JOBCTL_HOME is missing from its path");
     if (lost_directory(text, sizeof(text), job) || strange_directory(text, sizeof(text), job))
         return refuse(job, text, err);
     if (!job_env_complete(job)) {

@@ -65,7 +65,7 @@ static void sending_work(struct file_task *task)
     if (target)
         notify_send(target, &s->message, &s->refused, &s->err);
     else
-        err_set(&s->err, ERR_NOT_FOUND, "config.yaml has no such target any more");
+        err_set(&s->err, ERR_NOT_FOUND, "config.yaml no longer has this target");
     config_fini(&config);
 }
 
@@ -141,7 +141,7 @@ static void sending_done(struct file_task *task)
     struct err err = { .code = ERR_NONE };
     int64_t lost = 0;
     if (settle(d, s, &lost, &err) < 0)
-        log_error(NULL, "the result of a message is not stored: %s", err.text);
+        log_error(NULL, "the result of a message was not stored: %s", err.text);
     if (lost > 0)
         log_warn(NULL, "gave up %lld message%s to notify target %s: %s", (long long)lost, lost == 1 ? "" : "s",
                  s->target, s->err.text);

@@ -68,7 +68,7 @@ static void send_away(struct agent_stream *s, const json_t *body)
                              json_object_get(body, "attempt"), "nonce",
                              json_object_get(body, "nonce"), "reason",
                              "replaced by another attempt", "grace_ms", 0, "checkpoint", 0);
-    log_warn(s->tag, "rejected the agent of another attempt; sent it a stop");
+    log_warn(s->tag, "rejected the agent of another attempt; sent it a stop command");
     if (stop)
         agent_stream_send(s, WIRE_STOP, stop);
     json_decref(stop);

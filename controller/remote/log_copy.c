@@ -47,7 +47,7 @@ int log_copy_take(const char *run_dir, const json_t *body, struct err *err)
         return err_set(err, ERR_DATA, "an agent sent an invalid log name: %.60s", file ? file : "?");
     char *bytes = log_feed_bytes(json_object_get(body, "data"), &size);
     if (!bytes)
-        return err_set(err, ERR_DATA, "an agent sent a part of %s without bytes", file);
+        return err_set(err, ERR_DATA, "an agent sent an empty part of %s", file);
     snprintf(path, sizeof(path), "%.3800s/%s", run_dir, file);
     const int64_t have = size_of(path);
     const size_t known = have > offset ? (size_t)(have - offset) : 0;

@@ -80,7 +80,7 @@ void remote_link_unreadable(struct remote_link *link, const char *text)
     char told[sizeof(link->unreadable) + 40];
     const bool news = strncmp(link->unreadable, text, sizeof(link->unreadable) - 1) != 0;
     snprintf(link->unreadable, sizeof(link->unreadable), "%s", text);
-    snprintf(told, sizeof(told), "Cannot understand the agent: %s", link->unreadable);
+    snprintf(told, sizeof(told), "cannot understand the agent: %s", link->unreadable);
     if (link->hooks.waiting)
         link->hooks.waiting(link->hooks.arg, told); /* which logs it if it changed */
     else if (news)

@@ -58,8 +58,9 @@ int dependencies_resolve(json_t *spec, struct daemon *d, int64_t of, struct err 
         }
         if (row.result[0] && !spec_after_met(kind, strcmp(row.result, "succeeded") == 0)) {
             err_set(err, ERR_CONFLICT, kind == AFTER_NOTOK
-                    ? "job %lld has %s, so a job after its failure could never start"
-                    : "job %lld did not succeed (%s), so a job after it could never start", (long long)id, row.result);
+                    ? "job %lld has %s, so a job that waits for its failure could never start"
+                    : "job %lld did not succeed (%s), so a job that waits for its success could never start",
+                    (long long)id, row.result);
             goto fail;
         }
         if (inherit(lineage, d, id, err) < 0)

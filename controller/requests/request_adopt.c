@@ -55,7 +55,7 @@ static const char *wrong_key(const json_t *job)
     json_object_foreach ((json_t *)(uintptr_t)job, key, value) {
         snprintf(word, sizeof(word), "|%.30s|", key);
         if (!strstr(known, word))
-            return "has an unknown key beside schema, origin, name, job, host and spec";
+            return "has an unknown key (known: schema, origin, name, job, host, spec)";
     }
     if (!json_is_object(spec))
         return "spec: expected a map of keys";
@@ -79,13 +79,13 @@ static int read_job(json_t **job, json_t **spec, const char *dir, struct err *er
     snprintf(path, sizeof(path), "%s/job.json", dir);
     *job = safe_open_json(path, JSON_REJECT_DUPLICATES, &why);
     if (!*job)
-        return err_set(err, ERR_NOT_FOUND, "'%s' is not the mirror of a job: %s", dir, why.text);
+        return err_set(err, ERR_NOT_FOUND, "'%s' is not a job's mirror: %s", dir, why.text);
     if (!json_is_integer(json_object_get(*job, "schema")) ||
         json_integer_value(json_object_get(*job, "schema")) != SCHEMA)
         return err_set(err, ERR_DATA, "'%s' was written by an incompatible version of jobctl", path);
     const char *wrong = wrong_key(*job);
     if (wrong)
-        return err_set(err, ERR_DATA, "%s: %s; no version of jobctl writes that, so it was damaged or changed", path,
+        return err_set(err, ERR_DATA, "%s: %s; jobctl never writes this, so the file was damaged or changed", path,
                        wrong);
     if (canonical_check(spec, json_object_get(*job, "spec"), true, &found, err) < 0)
         return err_prefix(err, "%s: spec: ", path);
@@ -99,8 +99,8 @@ static int settle(json_t *spec, const char *dir, struct err *err)
     struct spec_diagnostics diagnostics;
     struct stat st;
     if (!slash || strcmp(slash + 1, field_text(spec, "name")) != 0)
-        return err_set(err, ERR_USAGE, "the mirror of job %s must be a directory of that name, not "
-                       "'%s'", field_text(spec, "name"), dir);
+        return err_set(err, ERR_USAGE, "the mirror of job %s must be a directory with the job's name, not '%s'",
+                       field_text(spec, "name"), dir);
     json_object_set_new(json_object_get(spec, "checkpoint"), "mirror", json_text_n(dir, (size_t)(slash - dir)));
     json_object_set_new(spec, "after", json_array());
     json_object_del(spec, "snapshot");          /* it stayed on the other machine */
@@ -111,7 +111,7 @@ static int settle(json_t *spec, const char *dir, struct err *err)
     spec_paths_resolve(spec, "/", &diagnostics);
     int rc = diagnostics_first(&diagnostics.found, err);
     spec_diagnostics_fini(&diagnostics);
-    return rc < 0 ? err_prefix(err, "the job's files must have their old paths: ") : 0;
+    return rc < 0 ? err_prefix(err, "the job's files must be at their old paths: ") : 0;
 }
 
 /* One line of history.jsonl as a sentence; NULL: not to be shown. */
@@ -165,8 +165,8 @@ static json_t *notes_of(const json_t *job, const json_t *spec)
     json_t *notes = json_array();
     if (json_is_true(json_object_get(json_object_get(job, "spec"), "snapshot")))
         json_array_append_new(notes, json_text_f(
-            "the snapshot of the job's code is on %s only: the job runs in %s with the present content of that "
-                                                 "directory; copy the code of its submit there first",
+            "the snapshot of the job's code is only on %s: the job runs in %s with that directory's current contents; "
+                                                 "copy the submitted code there first",
                                                  field_text(job, "host"), field_text(spec, "workdir")));
     return notes;
 }

@@ -103,7 +103,7 @@ static void answer_spec(struct request *r, int64_t id, bool any)
         !(spec = job_store_spec(d->store, id, &err)) || !(row = job_json_of_id(d, id, &err)))
         request_fail(r, &err, NULL);
     else if (from.adopted && !any) {
-        err_set(&err, ERR_CONFLICT, "job %lld continues a job of another machine with that job's spec, so it cannot be "
+        err_set(&err, ERR_CONFLICT, "job %lld continues another machine's job with that job's spec, so it cannot be "
                 "edited", (long long)id);
         request_fail(r, &err, NULL);
     } else
@@ -150,8 +150,8 @@ static int check_kept(const json_t *spec, const json_t *stored, struct err *err)
     static const char *const kept[] = { "secrets", "env_from", "launch" };
     for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
         if (!json_equal(json_object_get(spec, kept[i]), json_object_get(stored, kept[i])))
-            return err_set(err, ERR_USAGE, "%s: cannot be edited, because the job keeps the environment of its submit; "
-                           "submit the changed spec as a new job", kept[i]);
+            return err_set(err, ERR_USAGE, "%s: cannot be edited, because the job keeps the environment from its "
+                           "submission; submit the changed spec as a new job", kept[i]);
     return 0;
 }
 
@@ -184,8 +184,8 @@ static int check_code(const json_t *spec, const json_t *stored, const struct job
     const char *key = differs(spec, stored, "snapshot") ? "snapshot" : NULL;
     if (!key && differs(spec, stored, "workdir") && job_code_dir(dir, sizeof(dir), job->daemon, job->core.id))
         key = "workdir";
-    return !key ? 0 : err_set(err, ERR_USAGE, "%s: cannot be edited, because the job keeps the code of its submit; "
-                              "submit the changed spec as a new job", key);
+    return !key ? 0 : err_set(err, ERR_USAGE, "%s: cannot be edited, because the job keeps the code from its "
+                              "submission; submit the changed spec as a new job", key);
 }
 
 static int complete(json_t *spec, const json_t *stored, struct job *job, struct err *err)

@@ -226,8 +226,8 @@ static bool refuse_sweep(struct request *r, const struct job_row *row)
     const long long id = (long long)row->id;
     if (row->members <= 0)
         return false;
-    err_set(&err, ERR_CONFLICT, "job %lld is a sweep, and its members have the output: jobctl status %lld lists them, "
-            "jobctl logs %lld_INDEX shows that of one", id, id, id);
+    err_set(&err, ERR_CONFLICT, "job %lld is a sweep; only its members have output: jobctl status %lld lists them, "
+            "jobctl logs %lld_INDEX shows one member's", id, id, id);
     request_fail(r, &err, NULL);
     return true;
 }

@@ -27,7 +27,8 @@ static int member_id(int64_t *id, struct daemon *d, long long sweep, const char 
                        word);
     const int rc = jobs_members_find(id, d->store, sweep, index, err);
     return rc != 0 ? (rc > 0 ? 0 : -1)
-                   : err_set(err, ERR_NOT_FOUND, "member %.20s of job %lld has not started, or there is none", word, sweep);
+                   : err_set(err, ERR_NOT_FOUND, "member %.20s of job %lld has not started, or does not exist",
+                             word, sweep);
 }
 
 int request_job_id_before(int64_t *id, struct daemon *d, const char *word, int64_t before, struct err *err)

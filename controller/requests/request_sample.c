@@ -52,12 +52,12 @@ static int read_picture(struct sample_task *t, int fd)
     static const char png[] = "\x89PNG\r\n\x1a\n";
     struct stat st;
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > PICTURE_MAX)
-        return err_set(&t->err, ERR_NOT_FOUND, "%.300s is no picture of at most 16 MiB", t->path);
+        return err_set(&t->err, ERR_NOT_FOUND, "%.300s is not a picture of at most 16 MiB", t->path);
     if (!(t->bytes = malloc((size_t)st.st_size + 1)))
         return err_set(&t->err, ERR_MEMORY, "out of memory for a picture");
     const ssize_t n = pread(fd, t->bytes, (size_t)st.st_size, 0);
     if (n < (ssize_t)sizeof(png) || memcmp(t->bytes, png, sizeof(png) - 1) != 0)
-        return err_set(&t->err, ERR_NOT_FOUND, "%.300s is no PNG", t->path);
+        return err_set(&t->err, ERR_NOT_FOUND, "%.300s is not a PNG file", t->path);
     t->size = (size_t)n;
     return 0;
 }

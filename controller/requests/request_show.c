@@ -105,7 +105,7 @@ static int list_ids(struct list *l, const char *text, struct err *err)
             ids[n][1] = strtoll(p = end + 1, &end, 10);
         if (errno || end == p || (*end && *end != ',') || ids[n][0] <= 0 ||
             ids[n][1] < ids[n][0] || ids[n][1] - ids[n][0] >= IDS_MAX || n == 63)
-            return err_set(err, ERR_USAGE, "ids=%.60s is not a list like 3-5,7", text);
+            return err_set(err, ERR_USAGE, "ids=%.60s is not a list such as 3-5,7", text);
         p = *end ? end + 1 : end;
     }
     for (int i = n; i-- > 0;) {

@@ -221,7 +221,7 @@ static int find_key(int64_t *id, struct daemon *d, struct submission *o, char di
         submit_keys_find(id, theirs, d->store, o->key, err) < 0)
         return -1;
     if (*id && strcmp(theirs, digest) != 0)
-        return err_set(err, ERR_CONFLICT, "the key %.64s is that of job %lld, whose spec is another one; submit with "
+        return err_set(err, ERR_CONFLICT, "the key %.64s belongs to job %lld, which has a different spec; submit with "
                        "another key", o->key, (long long)*id);
     return 0;
 }

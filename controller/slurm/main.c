@@ -339,9 +339,9 @@ static void say_unconfigured(void)
     if (configured)
         return;
     if (file)
-        snprintf(text, sizeof(text), "SLURM_CONF is %.200s, which is not a configuration of Slurm", file);
+        snprintf(text, sizeof(text), "SLURM_CONF is %.200s, which is not a Slurm configuration", file);
     else
-        snprintf(text, sizeof(text), "there is no slurm.conf, and the DNS names no server with one");
+        snprintf(text, sizeof(text), "there is no slurm.conf, and the DNS lists no server that provides one");
     json_t *answer = refusal(text, false);
     json_object_set_new(answer, "unconfigured", json_true());
     say(json_null(), answer);

@@ -13,7 +13,7 @@ static const char *const states[] = {
     [JOB_TIMEOUT] = "TIMEOUT", [JOB_NODE_FAIL] = "NODE_FAIL", [JOB_PREEMPTED] = "PREEMPTED",
     [JOB_BOOT_FAIL] = "BOOT_FAIL", [JOB_DEADLINE] = "DEADLINE", [JOB_OOM] = "OUT_OF_MEMORY",
 };
-_Static_assert(ARRAY_LEN(states) == JOB_END, "a state of this Slurm has no name here");
+_Static_assert(ARRAY_LEN(states) == JOB_END, "a state of this Slurm version is missing here");
 
 const char *state_names_state(uint32_t job_state)
 {

@@ -38,7 +38,7 @@ static int find_original(struct sender *w, const char *code, struct err *err)
     snprintf(path, sizeof(path), "%.4000s/info.json", code);
     w->info = safe_open_json(path, 0, err);
     if (!w->info || !code_digest_ok(field_text(w->info, "snapshot")))
-        return err_set(err, ERR_USAGE, "%s does not name the code of the job", path);
+        return err_set(err, ERR_USAGE, "%s does not name the job's code", path);
     snprintf(path, sizeof(path), "%.4000s", code);
     for (int up = 0; up < 3 && strrchr(path, '/'); up++)
         *strrchr(path, '/') = '\0';
@@ -139,5 +139,5 @@ int code_send(ssh_session s, const char *host, const char *command, const char *
     json_decref(w.info);
     json_decref(w.manifest);
     json_decref(w.answer);
-    return rc < 0 ? err_prefix(err, "the code of the job cannot be copied to %s: ", host) : 0;
+    return rc < 0 ? err_prefix(err, "the job's code cannot be copied to %s: ", host) : 0;
 }

@@ -154,7 +154,7 @@ static char *compose_relay(const char *program, char *const *words, struct err *
                       program ? program : "$(command -v jobctl)", all, program ? "break" : ":", NOT_THERE) < 0)
         out = NULL;
     if (!out)
-        err_set(err, ERR_MEMORY, "no memory for a command");
+        err_set(err, ERR_MEMORY, "out of memory for a command");
     return out;
 }
 

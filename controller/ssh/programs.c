@@ -147,7 +147,7 @@ static void look_why(char *out, size_t size, sftp_session sftp, const char *path
 static int set_unusable(struct err *err, const char *host, const char *path, const char *why)
 {
     return err_set(err, ERR_USAGE, "%s cannot take jobctl's programs: %.200s: %s; fix that, or set XDG_CACHE_HOME for "
-                   "logins there to a directory that programs may be in", host, path, why);
+                   "logins there to a directory from which programs can run", host, path, why);
 }
 
 /* ERR_USAGE: a retry does not help; else another process may have been at the same files, or there is a quota. */
@@ -249,7 +249,7 @@ static int read_back(const struct programs *p, ssh_session s, const char *host, 
         return err_prefix(err, "%s: ", host);
     *same = status == 0 && strstr(said, expected);
     if (status == 126 && strstr(wrong, "ermission denied"))
-        return set_unusable(err, host, part, "its file system permits no programs (noexec)");
+        return set_unusable(err, host, part, "its file system does not let programs run (noexec)");
     if (strstr(wrong, "GLIBC_"))
         return err_set(err, ERR_USAGE, "the C library of %s is too old for this build of jobctl; "
                        "build jobctl on your oldest system (%.200s)", host, wrong);

@@ -81,7 +81,7 @@ static void newest_checkpoint(char *out, size_t size, const char *dir)
     if (newest >= 0)
         snprintf(out, size, "step %lld, in %s", newest, path);
     else
-        snprintf(out, size, "none; training begins at step 0");
+        snprintf(out, size, "none; training starts at step 0");
 }
 
 static void print_plan(FILE *f, const json_t *plan)
@@ -99,8 +99,8 @@ static void print_plan(FILE *f, const json_t *plan)
     print_key(f, "train", json_object_get(spec, "train"));
     print_key(f, "env", json_object_get(spec, "env"));
     print_key(f, "secrets", json_object_get(spec, "secrets"));
-    print_text(f, "environment", strcmp(field_text(spec, "env_from"), "clean") == 0 ? "a plain login's"
-                                 : "yours, with the secrets in it");
+    print_text(f, "environment", strcmp(field_text(spec, "env_from"), "clean") == 0 ? "that of a plain login"
+                                 : "yours, including the secrets");
     print_key(f, "directory", json_object_get(spec, "workdir"));
     print_text(f, "checkpoint", checkpoint);
     print_key(f, "saved to", json_object_get(json_object_get(spec, "checkpoint"), "dir"));
@@ -114,8 +114,8 @@ static void print_plan(FILE *f, const json_t *plan)
 static int confirm(struct call *call, const json_t *plan)
 {
     if (!options_has(&call->options, "yes") && !question_possible(call))
-        return err_set(&call->err, ERR_USAGE, "adopt asks before it runs the commands of a mirror, but stdin is not a "
-                       "terminal or --json is given; add --yes if you trust everybody who can write '%s'",
+        return err_set(&call->err, ERR_USAGE, "adopt asks before it runs a mirror's commands, but stdin is not a "
+                       "terminal or --json is given; add --yes if you trust everyone who can write to '%s'",
                        field_text(plan, "dir"));
     return question_confirm(call, "Adopt it?", "Nothing was adopted.");
 }
@@ -217,10 +217,9 @@ static int run(struct call *call)
 }
 
 const struct command cmd_adopt = {
-    .name = "adopt", .args = ARGS_FILE, .words = "DIR", .summary = "continue a job of another "
-                                                                   "machine from its mirror",
+    .name = "adopt", .args = ARGS_FILE, .words = "DIR", .summary = "continue another machine's job from its mirror",
     .help = "DIR is the job's directory below checkpoint.mirror. The machine that ran the job must have stopped it or "
-            "be down: a lease prevents two machines from training one job. Adopting runs the commands of that job as "
-            "you: they are shown first, and need your consent or --yes.",
+            "be down: a lease prevents two machines from training one job. Adopting runs that job's commands as you: "
+            "they are shown first, and need your consent or --yes.",
     .options = options, .run = run,
 };

@@ -118,7 +118,7 @@ static json_t *parse(const struct edit *e, const char *text, const json_t *set)
     for (size_t i = 0; i < n && i <= OPTIONS_LIST; i++)
         list[i] = json_string_value(json_array_get(told, i));
     if (n > OPTIONS_LIST + 1)
-        err_set(&e->call->err, ERR_USAGE, "%zu overrides are more than the %d that a submit takes", n, OPTIONS_LIST);
+        err_set(&e->call->err, ERR_USAGE, "%zu overrides; a submit takes at most %d", n, OPTIONS_LIST);
     else
         submitter_parse(&spec, text, "-", field_text(e->job, "base"), list, (int)n, &e->call->found,
                         &e->call->err);
@@ -204,7 +204,7 @@ static int keep(struct edit *e)
 {
     const bool unknown = e->call->err.code == ERR_SYSTEM;     /* the daemon may have stored it, and died */
     const int code = e->call->err.code ? output_failure(e->call) : EXIT_REFUSED;
-    fprintf(stderr, unknown ? "jobctl show %lld --spec prints the present spec; your text is in %s\n"
+    fprintf(stderr, unknown ? "jobctl show %lld --spec prints the current spec; your text is in %s\n"
             : "job %lld was not changed; your text is in %s\n", id_of(e), e->editor.path);
     return code;
 }
@@ -263,10 +263,10 @@ static int run(struct call *call)
 const struct command cmd_edit = {
     .name = "edit", .group = GROUP_CHANGE, .args = ARGS_JOB,
     .summary = "change the spec of a job that has not started",
-    .help = "Opens $VISUAL, $EDITOR or vi on the submitted text. The overrides of the submit (--set) are comments "
-            "above the text, and can be changed too. The new text is checked as by submit, and stored only if it has "
-            "no mistakes. The job keeps its id, its place among jobs of its priority, and the environment and code of "
-            "its submit: secrets, env_from, launch and snapshot cannot change. A text with mistakes is not lost: edit "
-            "it again, or find it in the file that the message names.",
+    .help = "Opens the submitted text in $VISUAL, $EDITOR or vi. The overrides given at submission (--set) are "
+            "comments above the text, and can be changed too. The new text is checked as by submit, and stored only if "
+            "it has no mistakes. The job keeps its id, its place among jobs of the same priority, and the environment "
+            "and code from its submission: secrets, env_from, launch and snapshot cannot change. A text with mistakes "
+            "is not lost: edit it again, or find it in the file that the message names.",
     .options = options, .run = run,
 };

@@ -94,7 +94,7 @@ static int run(struct call *call)
                            : "%.200s is neither a file nor the name of a model on a hub, such as hf://OWNER/REPO",
                            o->args[i]);
     if (o->nargs > WORDS - 3)
-        return err_set(&call->err, ERR_USAGE, "at most %d names in one call", WORDS - 3);
+        return err_set(&call->err, ERR_USAGE, "at most %d names per command", WORDS - 3);
     if (part) {
         words[n++] = "--part";
         words[n++] = part;
@@ -106,13 +106,12 @@ static int run(struct call *call)
 
 const struct command cmd_fetch = {
     .name = "fetch", .where = COMMAND_THERE, .args = ARGS_FILES, .words = "FILE|hf://OWNER/REPO[@REV][/FILE]...",
-    .summary = "download models of a Hugging Face hub into this machine's cache",
+    .summary = "download models from a Hugging Face hub into this machine's cache",
     .help = "Downloads the models that the spec FILE names, or the models named as arguments, into the cache that all "
-            "programs of Hugging Face share (HF_HOME, HF_HUB_CACHE), and prints their paths. Use it on a login node "
-            "when the nodes of a job see its cache but have no network. Elsewhere a job downloads its models itself, "
-            "before its ranks start. A download continues where it stopped, and each file is checked by its digest. "
-            "Only one form of the weights of a repository is downloaded, with configuration and tokenizer. "
-            "Repositories with restricted access need HF_TOKEN or the token of `hf auth login`. HF_ENDPOINT is the "
-            "address of the hub.",
+            "Hugging Face programs share (HF_HOME, HF_HUB_CACHE), and prints their paths. Use it on a login node when "
+            "a job's nodes see its cache but have no network. Elsewhere a job downloads its models itself, before its "
+            "ranks start. An interrupted download resumes where it stopped, and each file's digest is checked. Of a "
+            "repository's weights only one format is downloaded, with configuration and tokenizer. Repositories with "
+            "restricted access need HF_TOKEN or the token of `hf auth login`. HF_ENDPOINT is the hub's address.",
     .options = options, .run = run,
 };

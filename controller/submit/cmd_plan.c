@@ -152,7 +152,7 @@ static int show(struct call *call, const char *job)
         newest = json_object_get(json_array_get(attempts, i), "plan");
     job_view_nccl(nccl, sizeof(nccl), newest);
     int rc = plan ? 0 : err_set(&call->err, ERR_CONFLICT, "job %.80s has no plan yet: none of its attempts has "
-                                "begun", job);
+                                "started", job);
     if (rc == 0 && call->json) {
         output_json(call, json_make("{s:O, s:O?, s:o}", "plan", plan, "nccl", json_object_get(newest, "nccl"),
                                     "hangs", hangs_of(json_object_get(answer, "spec"))));
@@ -170,8 +170,8 @@ static int show(struct call *call, const char *job)
 static int show_hosts(struct call *call, const json_t *spec, json_t *notes)
 {
     if (options_has(&call->options, "gpu-memory"))
-        return err_set(&call->err, ERR_USAGE, "--gpu-memory plans for imaginary GPUs, but this "
-                       "job names hosts; add --set launch=local --set 'hosts=[]'");
+        return err_set(&call->err, ERR_USAGE, "--gpu-memory plans for hypothetical GPUs, but this job names hosts; add "
+                       "--set launch=local --set 'hosts=[]'");
     json_t *answer = plan_hosts(spec, call->json, &call->err), *note;
     size_t i;
     if (!answer)
@@ -235,9 +235,9 @@ const struct command cmd_plan = {
     .name = "plan", .group = GROUP_START, .where = COMMAND_THERE, .args = ARGS_FILE_OR_JOB,
     .summary = "print how a spec would run on this machine, and why; or how a job runs",
     .help = "Checks FILE, then prints ranks, devices, environment, memory and batches, each decision with its reason, "
-            "and the limits after which ranks count as hung. Nothing is submitted. If a train job does not fit "
-            "into memory, the plan lists changes with which it would, and the exit code is 1. For a JOB, prints the plan of its "
-            "newest attempt and whether NCCL connects as predicted. With launch: ssh the plan uses the present state "
-            "of the job's hosts.",
+            "and the limits after which ranks count as hung. Nothing is submitted. If a train job does not fit into "
+            "memory, the plan lists changes that would make it fit, and the exit code is 1. For a JOB, prints the plan "
+            "of its newest attempt and whether NCCL connects as predicted. With launch: ssh the plan uses the current "
+            "state of the job's hosts.",
     .options = options, .run = run,
 };

@@ -16,7 +16,7 @@
 static const struct option_row options[] = {
     {"ranks", 'n', OPTION_COUNT_AUTO, "N", "processes per node (resources.ranks); default auto: one per GPU, or 1 without GPUs"},
     {"gpus", 'g', OPTION_COUNT_AUTO, "N", "GPUs per node (resources.gpus); default: one per rank, if there are any; auto: all that are free; 0: none"},
-    {"name", 'N', OPTION_TEXT, "NAME", "the job's name; default: that of the script or program"},
+    {"name", 'N', OPTION_TEXT, "NAME", "the job's name; default: the name of the script or program"},
     {"set", 's', OPTION_LIST, "KEY=VALUE", "another key of the spec: --set max_duration=2h"},
     {"after", 0, OPTION_TEXT, "JOBS", "start once these have succeeded: 7,prep; afterany:7: ended; afternotok:7: "
                                       "failed"},
@@ -34,7 +34,7 @@ static int check_file(struct call *call)
     if (call->options.nargs > 1 || !dot || (strcmp(dot, ".yaml") != 0 && strcmp(dot, ".yml") != 0) ||
         access(word, F_OK) < 0 || access(word, X_OK) == 0)
         return 0;
-    return err_set(&call->err, ERR_USAGE, "run takes a command, and %.200s is a job file: jobctl submit %.200s "
+    return err_set(&call->err, ERR_USAGE, "run takes a command, but %.200s is a job file; use jobctl submit %.200s "
                    "--follow", word, word);
 }
 
@@ -92,8 +92,8 @@ static int run(struct call *call)
 const struct command cmd_run = {
     .name = "run", .group = GROUP_START, .args = ARGS_COMMAND,
     .summary = "run a command as a job, without a file, and follow it",
-    .help = "The words are passed to the command as they are; NAME=VALUE in front sets a variable. One word alone "
-            "is a line of shell: jobctl run 'make && ./train'. The job runs in the current directory and does not "
+    .help = "The words are passed to the command unchanged; NAME=VALUE in front of it sets a variable. A single word "
+            "is a shell command line: jobctl run 'make && ./train'. The job runs in the current directory and does not "
             "read from the terminal. Ctrl-C asks whether to leave the job running or to cancel it; without a terminal, "
             "and after SIGTERM, the job keeps running, and the exit code is 130. Otherwise the exit code is the job's: "
             "0 succeeded, 1 failed, 3 cancelled, 93 retry limit reached (do not requeue).",

@@ -73,7 +73,7 @@ static int check_args(struct call *call)
     for (int i = 0; i < o->nargs; i++)
         stdins += strcmp(o->args[i], "-") == 0;
     if (stdins > 1)
-        return err_set(&call->err, ERR_USAGE, "- is given %d times, but standard input can be read once", stdins);
+        return err_set(&call->err, ERR_USAGE, "- is given %d times, but standard input can be read only once", stdins);
     if (o->nargs > 1 && options_has(o, "follow"))
         return err_set(&call->err, ERR_USAGE, "--follow shows one job, not %d; --wait waits for all", o->nargs);
     return 0;
@@ -171,7 +171,7 @@ static int dry_run(struct call *call, struct client *c, const struct batch *b)
 static int stopped_at(struct call *call, size_t at)
 {
     if (at > 0 && !call->json)
-        fprintf(stderr, "jobctl: the first %zu of %d files are submitted; the others are not\n", at,
+        fprintf(stderr, "jobctl: the first %zu of %d files were submitted; the others were not\n", at,
                 call->options.nargs);
     return -1;
 }
@@ -246,12 +246,10 @@ static int run(struct call *call)
 const struct command cmd_submit = {
     .name = "submit", .group = GROUP_START, .args = ARGS_FILES,
     .summary = "check a job spec and queue it",
-    .help = "FILE is YAML, - is standard input; jobctl help spec lists its keys. The file is "
-            "copied; "
-            "later edits have no effect. A program that is not in PATH, a host without an address and Slurm without "
-            "a configuration are refused like mistakes of the file. "
-            "If several files are given, all are checked before the first is submitted. "
-            "With --follow and --wait the exit code is the job's: "
-            "0 succeeded, 1 failed, 3 cancelled, 93 retry limit reached (do not requeue).",
+    .help = "FILE is YAML, - is standard input; jobctl help spec lists its keys. The file is copied; later edits have "
+            "no effect. A program that is not in PATH, a host without an address and Slurm without a configuration are "
+            "refused like mistakes in the file. If several files are given, all are checked before the first is "
+            "submitted. With --follow and --wait the exit code is the job's: 0 succeeded, 1 failed, 3 cancelled, 93 "
+            "retry limit reached (do not requeue).",
     .options = options, .run = run,
 };

@@ -76,7 +76,7 @@ static int check(const char *const *words, int count, struct err *err)
 {
     for (int i = 0; i < count; i++) {
         if (!utf8_valid(words[i], strlen(words[i])))
-            return err_set(err, ERR_USAGE, "word %d of the command is not valid UTF-8, as the text of a job must be",
+            return err_set(err, ERR_USAGE, "word %d of the command is not valid UTF-8, as a job's text must be",
                            i + 1);
     }
     return 0;

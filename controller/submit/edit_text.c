@@ -15,8 +15,8 @@
 
 enum { KEY_BYTES = 256 };
 
-static const char TITLE[] = "# Overrides of the submit, which replace keys of the text below. Change or remove them "
-                            "here:\n";
+static const char TITLE[] = "# Overrides given at submission; they replace keys in the text below. Change or remove "
+                            "them here:\n";
 static const char LINE[] = "# --set ", END[] = "#\n";
 
 /* As it stands behind LINE; for free(). */

@@ -69,7 +69,7 @@ static void note_fetch(const struct call *call, const json_t *request, json_t *n
     const json_t *set;
     json_array_foreach (json_object_get(request, "set"), i, set)
         text_append(sets, sizeof(sets), " --set '%s'", json_string_value(set));
-    json_array_append_new(notes, json_text_f("nothing is downloaded now; to have it here: jobctl fetch %s%s",
+    json_array_append_new(notes, json_text_f("nothing is downloaded now; to download it: jobctl fetch %s%s",
                                              call->file, sets));
 }
 
@@ -133,7 +133,7 @@ static void check_program(struct call *call, const json_t *request, const json_t
         return;
     snprintf(three, sizeof(three), "%s3", program);
     if (in_path(path, workdir, three))
-        snprintf(other, sizeof(other), ", but %s is: write that", three);
+        snprintf(other, sizeof(other), ", but %s is; use that", three);
     local_check_refuse(call, request, "run", "%s is not in PATH%s", program,
                        other[0] ? other : "; install it, or write its path");
 }
@@ -303,9 +303,9 @@ static void take_answer(struct call *call, const json_t *request, const json_t *
         local_check_refuse(call, request, "hosts",
                            "%s; correct the name, or add it to the DNS, /etc/hosts or ~/.ssh/config", text);
     else if (field_true(answer, "jump"))
-        json_array_append_new(notes, json_text_f("hosts: %s; its jump host must know it", text));
+        json_array_append_new(notes, json_text_f("hosts: %s; its jump host must be able to resolve it", text));
     else
-        json_array_append_new(notes, json_text_f("hosts: %s is not checked: %s", host, text));
+        json_array_append_new(notes, json_text_f("hosts: %s was not checked: %s", host, text));
 }
 
 static void check_hosts(struct call *call, const json_t *request, const json_t *spec, json_t *notes)
@@ -325,7 +325,7 @@ static void check_hosts(struct call *call, const json_t *request, const json_t *
     const struct subprocess_spec s = {
         .argv = argv, .in = SUBPROCESS_NULL, .out = SUBPROCESS_PIPE, .err = SUBPROCESS_PIPE, .session = true};
     if (subprocess_run(&s, out, RESOLVE_MS, &err) < 0)
-        json_array_append_new(notes, json_text_f("hosts: the names are not checked: %s", err.text));
+        json_array_append_new(notes, json_text_f("hosts: the names were not checked: %s", err.text));
     while (at < out[0].size) {
         const char *line = out[0].data + at;
         const size_t n = strcspn(line, "\n");

@@ -41,7 +41,8 @@ static void announce(struct call *call, const json_t *row, const struct send_wis
     fprintf(t->file, "%s%s%s submitted%s\n", terminal_style(t, STYLE_BOLD), title, terminal_style(t, STYLE_PLAIN),
             json_is_true(json_object_get(row, "held")) ? " and held" : "");
     if (json_is_object(json_object_get(row, "members")) && !wish->several)
-        fprintf(t->file, "  %lld members; jobctl status %lld lists them, jobctl logs %lld_INDEX is the output of one\n",
+        fprintf(t->file, "  %lld members; jobctl status %lld lists them, jobctl logs %lld_INDEX shows one member's "
+                         "output\n",
                 (long long)json_integer_value(json_object_get(json_object_get(row, "members"), "count")), id, id);
     if (!t->tty || wish->several || wish->follow || wish->wait || json_is_object(json_object_get(row, "members")))
         return;
@@ -143,7 +144,7 @@ static void end_interrupted(const json_t *row)
     if (!signo)
         return;
     fflush(NULL);
-    fprintf(stderr, "jobctl: interrupted: job %lld is submitted and will run\n",
+    fprintf(stderr, "jobctl: interrupted: job %lld was submitted and will run\n",
             (long long)json_integer_value(json_object_get(row, "id")));
     raise(signo);
 }

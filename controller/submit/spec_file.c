@@ -80,7 +80,7 @@ int spec_file_set(struct call *call, const char **set, char after[AFTER_TEXT])
         p += *p == ',';
         const int length = (int)strcspn(p, ",");
         if (length == 0 || strcspn(p, "\"\\") < (size_t)length || at + (size_t)length + 8 > AFTER_TEXT)
-            return err_set(&call->err, ERR_USAGE, "--after: expected ids or names of jobs with commas between, such as "
+            return err_set(&call->err, ERR_USAGE, "--after: expected job ids or names separated by commas, such as "
                            "7,afterany:prep, not \"%.60s\"", text);
         at += (size_t)snprintf(after + at, AFTER_TEXT - at, "%s\"%.*s\"", p == text ? "" : ", ", length, p);
     }

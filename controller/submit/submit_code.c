@@ -98,7 +98,7 @@ int submit_code_take(struct code_taken *t, struct call *call, const json_t *requ
     if (wish.must)
         return refuse(call, request, &why);
     t->notes = json_array();
-    json_array_append_new(t->notes, json_text_f("the code of the job is not recorded: %s", why.text));
+    json_array_append_new(t->notes, json_text_f("the job's code was not recorded: %s", why.text));
     return 0;
 }
 

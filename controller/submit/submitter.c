@@ -31,7 +31,7 @@ static json_t *far_self(struct err *err)
 int submitter_directory(char *out, size_t size, struct err *err)
 {
     if (!far_host_name())
-        return getcwd(out, size) ? 0 : err_set(err, ERR_SYSTEM, "the current directory does not exist any more");
+        return getcwd(out, size) ? 0 : err_set(err, ERR_SYSTEM, "the current directory no longer exists");
     const json_t *self = far_self(err);
     if (!self)
         return -1;
@@ -50,7 +50,7 @@ static json_t *own_environment(void)
         snprintf(name, sizeof(name), "%.*s", (int)len, *e);
         json_t *value = json_string(*e + len + 1);
         if (!value || json_object_set_new(out, name, value) < 0)
-            fprintf(stderr, "note: the variable %s is not valid UTF-8; the job does not get it\n", name);
+            fprintf(stderr, "note: the variable %s is not valid UTF-8 and is not passed to the job\n", name);
     }
     return out;
 }
@@ -61,7 +61,7 @@ json_t *submitter_environment(struct err *err)
         return own_environment();
     const json_t *self = far_self(err), *data = json_object_get(self, "data");
     if (self && !json_is_object(data))
-        err_set(err, ERR_SYSTEM, "%s did not tell its environment; check that the versions match: jobctl -H %s version",
+        err_set(err, ERR_SYSTEM, "%s did not report its environment; compare the versions: jobctl -H %s version",
                 far_host_name(), far_host_name());
     return json_is_object(data) ? json_deep_copy(data) : NULL;
 }

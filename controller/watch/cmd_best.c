@@ -15,8 +15,8 @@
 enum { SHOWN = 5 };
 
 static const struct option_row options[] = {
-    {"by", 'b', OPTION_TEXT, "FIELD", "compare by this number of a job, such as loss (default) or samples_per_s"},
-    {"max", 0, OPTION_FLAG, NULL, "the largest is the best, not the smallest"},
+    {"by", 'b', OPTION_TEXT, "FIELD", "the value to compare, such as loss (default) or samples_per_s"},
+    {"max", 0, OPTION_FLAG, NULL, "the largest value is the best, not the smallest"},
     {"number", 'n', OPTION_COUNT, "N", "show the best N (default 5)"},
     OPTION_QUIET,
     OPTION_JSON,
@@ -101,8 +101,8 @@ static int check_field(struct call *call, const char *by, const json_t *rows)
         return err_set(&call->err, ERR_CONFLICT, "no member has started yet");
     if (json_object_get(json_array_get(rows, 0), by))
         return 0;
-    return err_set(&call->err, ERR_USAGE, "--by: a job has no number \"%.40s\"; loss, samples_per_s, step and goodput "
-                   "are some of them", by);
+    return err_set(&call->err, ERR_USAGE, "--by: jobs have no value \"%.40s\"; use loss, samples_per_s, step or "
+                   "goodput, for example", by);
 }
 
 static int run(struct call *call)
@@ -120,7 +120,7 @@ static int run(struct call *call)
             for (size_t i = json_array_size(best); i > (size_t)most; i--)
                 json_array_remove(best, i - 1);
             rc = json_array_size(best) > 0 ? print(call, best, by)
-                 : err_set(&call->err, ERR_CONFLICT, "no member has a value of %.40s yet", by);
+                 : err_set(&call->err, ERR_CONFLICT, "no member has a value for %.40s yet", by);
         }
         client_close(c);
     }
@@ -132,7 +132,7 @@ static int run(struct call *call)
 const struct command cmd_best = {
     .name = "best", .args = ARGS_JOBS, .words = "SWEEP...",
     .summary = "list the best members of a sweep, by loss or another number",
-    .help = "Compares the newest value of each member, also of those that still run; the smallest is the best, unless "
+    .help = "Compares the newest value of each member, including those still running; the smallest is the best, unless "
             "--max is given.",
     .options = options, .run = run,
 };

@@ -43,9 +43,9 @@ static int port_forward_listen(int port, struct err *err)
     const int fd = tcp_listen(bound, at, err);
     if (fd >= 0)
         return fd;
-    return err_set(err, ERR_CONFLICT, "port %d, at which the dashboard of %.100s listens there, is not free here: run "
-                   "`jobctl -H %.100s daemon restart`, then this with --port and another one", port, far_host_name(),
-                   far_host_name());
+    return err_set(err, ERR_CONFLICT, "port %d, on which the dashboard of %.100s listens, is in use on this machine: "
+                   "run `jobctl -H %.100s daemon restart`, then this command with another --port", port,
+                   far_host_name(), far_host_name());
 }
 
 /* Copies once; false: an end. */
@@ -119,8 +119,8 @@ static void port_forward_run(int listener, int port, const volatile int *stop)
 #define LINK_FILE "dashboard.html"
 
 static const struct option_row options[] = {
-    {"frame", 0, OPTION_TEXT, "SITE", "let this site show the page in a frame, and print the link for it: colab, or an origin such as "
-     "http://localhost:8888"},
+    {"frame", 0, OPTION_TEXT, "SITE", "let this site show the page in a frame, and print the link to use there: colab, "
+     "or an origin such as http://localhost:8888"},
     {"open", 0, OPTION_FLAG, NULL, "open the page with xdg-open"},
     {"port", 0, OPTION_COUNT, "N", "listen on port N; default: any free one"},
     {"print", 0, OPTION_FLAG, NULL, "print the link instead of writing it into a file"},
@@ -132,9 +132,10 @@ static const struct option_row options[] = {
 static int write_file(const char *path, const char *link, struct err *err)
 {
     char text[800], tmp[SCRATCH_PATH];
-    snprintf(text, sizeof(text), "<!doctype html>\n<meta charset=\"utf-8\">\n<meta name=\"referrer\" content=\"no-referrer\">\n"
-             "<meta http-equiv=\"refresh\" content=\"0; url=%s\">\n<title>jobctl</title>\n<p><a href=\"%s\">The dashboard "
-             "of jobctl</a></p>\n", link, link);
+    snprintf(text, sizeof(text), "<!doctype html>\n<meta charset=\"utf-8\">\n"
+             "<meta name=\"referrer\" content=\"no-referrer\">\n"
+             "<meta http-equiv=\"refresh\" content=\"0; url=%s\">\n<title>jobctl</title>\n"
+             "<p><a href=\"%s\">jobctl dashboard</a></p>\n", link, link);
     if (scratch_name(tmp, path, err) < 0)
         return -1;
     const int fd = safe_open(tmp, O_WRONLY | O_CREAT | O_EXCL, err);
@@ -171,7 +172,7 @@ static int by_file(struct call *call, const char *link, long long port)
     if (call->json)
         output_json(call, json_make("{s:I, s:s}", "port", (json_int_t)port, "file", path));
     else
-        fprintf(call->out.file, "%s\nOpen this file in a browser of this machine within 10 minutes; it works once.\n",
+        fprintf(call->out.file, "%s\nOpen this file in a browser on this machine within 10 minutes; it works once.\n",
                 path);
     return 0;
 }
@@ -216,7 +217,7 @@ static int run(struct call *call)
     const char *site = options_text(&call->options, "frame");
     if (site && (!site[0] || options_has(&call->options, "open")))
         return err_set(&call->err, ERR_USAGE,
-                       "--frame SITE prints a link for a frame of that site: name one, without --open");
+                       "--frame needs the SITE whose frame the link is for, and cannot be combined with --open");
     if (client_open(&c, true, &call->err) < 0)
         return -1;
     json_t *body = json_make("{s:I, s:s*}", "port", (json_int_t)options_count(&call->options, "port", 0),
@@ -232,12 +233,12 @@ static int run(struct call *call)
 
 const struct command cmd_dashboard = {
     .name = "dashboard", .group = GROUP_WATCH, .args = ARGS_NONE,
-    .summary = "a page in the browser: jobs, their curves, logs and reasons",
+    .summary = "show jobs, their curves, logs and reasons in a browser",
     .help = "The daemon serves the page on 127.0.0.1 only, from the first call of this command until it ends. The link "
             "works once, within 10 minutes; the browser that opened it stays logged in until the daemon ends. Without "
             "--print the link is in a file that only you can read, so other users of this machine cannot see the link "
-            "in the arguments of a process. With --frame the page works in a frame of that site, such as a cell of a "
-            "notebook: deploy/colab.ipynb has one. With -H the page of that host is brought to the same port of this machine, until "
+            "in a process's arguments. With --frame the page works in a frame of that site, such as a notebook cell: "
+            "deploy/colab.ipynb has one. With -H that host's page is forwarded to the same port on this machine, until "
             "Ctrl-C. See docs/MONITORING.md.",
     .options = options, .run = run,
 };

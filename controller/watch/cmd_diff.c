@@ -262,8 +262,7 @@ out:
 const struct command cmd_diff = {
     .name = "diff", .group = GROUP_EXPLAIN, .where = COMMAND_THERE, .args = ARGS_JOBS, .words = "JOB JOB",
     .summary = "compare spec and code of two jobs",
-    .help = "Prints a unified diff, as diff -u does: of the canonical specs, then of the code, which is the snapshots "
-            "of both jobs (snapshot: true), or else their git commits and uncommitted changes. Exit code: 0 equal, 1 "
-            "different.",
+    .help = "Prints a unified diff, as diff -u does: of the canonical specs, then of the code: the jobs' snapshots "
+            "(snapshot: true), or else their git commits and uncommitted changes. Exit code: 0 equal, 1 different.",
     .options = options, .run = run,
 };

@@ -31,8 +31,7 @@ static void point_at_setup(const struct call *call, struct client *c, const stru
     struct log_fetch setup = {.id = log->id, .attempt = log->attempt, .setup = true};
     struct err none = {0};
     if (log_fetch_tail(&setup, c, 0, &none) == 0 && setup.offset > 0)
-        fprintf(stderr, "rank %d wrote nothing; for the output of the setup: jobctl logs %s "
-                        "--setup\n",
+        fprintf(stderr, "rank %d wrote nothing; for the setup's output: jobctl logs %s --setup\n",
                 log->rank, call->options.args[0]);
 }
 
@@ -79,7 +78,7 @@ static int print_events(struct call *call)
     const struct options *o = &call->options;
     if (options_has(o, "rank") || options_has(o, "all") || options_has(o, "setup") || options_has(o, "attempt") ||
         options_has(o, "lines"))
-        return err_set(&call->err, ERR_USAGE, "--events can be combined with --follow and --json only");
+        return err_set(&call->err, ERR_USAGE, "--events can be combined only with --follow and --json");
     return job_events_print(call, options_has(o, "follow"));
 }
 
@@ -89,7 +88,7 @@ static int run(struct call *call)
     if (options_has(o, "events"))
         return print_events(call);
     if (options_has(o, "json"))
-        return err_set(&call->err, ERR_USAGE, "--json prints events: add --events; output of ranks is text");
+        return err_set(&call->err, ERR_USAGE, "--json needs --events: the output of ranks is text");
     struct client *c;
     json_t *jobs = NULL, *row = NULL;
     int rc = -1;
@@ -130,7 +129,7 @@ out:
 
 const struct command cmd_logs = {
     .name = "logs", .group = GROUP_WATCH, .args = ARGS_JOB,
-    .summary = "print the output of a rank, of any attempt, or the events of a job",
+    .summary = "print a rank's output, of any attempt, or a job's events",
     .help = "With -f the exit code is the job's, as for wait.",
     .options = options, .run = run,
 };

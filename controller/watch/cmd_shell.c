@@ -109,7 +109,7 @@ static int rank_process_find(struct rank_process *out, const char *nonce, int64_
         closedir(dir);
     if (!oldest)
         return err_set(err, ERR_NOT_FOUND, "no process of rank %" PRId64 " runs on this machine", rank);
-    return split(out, size) < 0 ? err_set(err, ERR_MEMORY, "no memory for the environment of a rank") : 0;
+    return split(out, size) < 0 ? err_set(err, ERR_MEMORY, "out of memory for a rank's environment") : 0;
 }
 
 static void rank_process_fini(struct rank_process *p)
@@ -122,7 +122,7 @@ static void rank_process_fini(struct rank_process *p)
 /* ---- the command ---- */
 
 static const struct option_row options[] = {
-    {"rank", 0, OPTION_COUNT, "N", "the rank whose environment it gets; 0 if left out"},
+    {"rank", 0, OPTION_COUNT, "N", "the rank whose environment to use (default 0)"},
     {.name = NULL},
 };
 
@@ -134,7 +134,7 @@ static const json_t *running_attempt(const json_t *answer, struct err *err)
     const char *state = field_text(job, "state");
     if (newest && strcmp(state, "running") == 0)
         return newest;
-    err_set(err, ERR_CONFLICT, "job %" JSON_INTEGER_FORMAT " (%s) is %s: a shell needs a rank that runs",
+    err_set(err, ERR_CONFLICT, "job %" JSON_INTEGER_FORMAT " (%s) is %s: a shell needs a running rank",
             json_integer_value(json_object_get(job, "id")), field_text(job, "name"),
             strcmp(state, "done") == 0 ? field_text(job, "result") : state);
     return NULL;
@@ -174,7 +174,7 @@ static int become(struct rank_process *p, char **words, struct err *err)
     char cwd[64];
     snprintf(cwd, sizeof(cwd), "/proc/%" PRId64 "/cwd", p->pid);
     if (chdir(cwd) < 0)
-        return err_set_errno(err, errno, "cannot enter the directory of the rank");
+        return err_set_errno(err, errno, "cannot enter the rank's directory");
     char **before = environ;
     take_environment(p->env);
     const char *own = getenv("SHELL");
@@ -207,8 +207,8 @@ static int run(struct call *call)
 const struct command cmd_shell = {
     .name = "shell", .group = GROUP_MACHINES, .where = COMMAND_THERE,
     .args = ARGS_JOB_COMMAND, .words = "JOB [-- COMMAND...]",
-    .summary = "a shell, or a command, in the directory and environment of a rank",
+    .summary = "run a shell, or a command, in a rank's directory and environment",
     .help = "Example: jobctl shell 3 -- nvidia-smi. The rank must run on this machine. The environment is the rank's "
-            "own, with its devices and its secrets. The exit code is that of the shell or command.",
+            "own, with its devices and its secrets. The exit code is the shell's or command's.",
     .options = options, .run = run,
 };

@@ -79,7 +79,7 @@ static void print_goodput(const struct terminal *t, const json_t *goodput)
                                share < 0.0995 ? 1 : 0, 100 * share, bucket_name((enum bucket)most));
     }
     job_view_duration(part, sizeof(part), all);
-    snprintf(value + at, sizeof(value) - at, " of %s of ranks", part);
+    snprintf(value + at, sizeof(value) - at, " of %s of rank time", part);
     line(t, "time", value);
 }
 
@@ -308,11 +308,11 @@ static int run(struct call *call)
 const struct command cmd_show = {
     .name = "show", .group = GROUP_WATCH, .args = ARGS_JOB, .there = "report",
     .summary = "show all details of one job, its curves, or a report to share",
-    .help = "--metrics prints about one row a second: loss, grad_norm, lr, samples_per_s, step_ms, and of "
-            "`train:` jobs the phases of a step of rank 0 in ms: data, forward, backward, reduce, optimizer. Unknown values are "
-            "left empty. At most 2,000 points of a curve are kept, evenly spaced.\n\n"
-            "--report FILE.html is the dashboard's page of the job as one file; - prints it. --report FILE.tar.gz has "
-            "spec, events, why, facts of the node, incident reports and the ends of logs. Both leave out values of the "
-            "job's secrets, keys of well-known services and values after words such as token=.",
+    .help = "--metrics prints about one row a second: loss, grad_norm, lr, samples_per_s, step_ms, and for `train:` "
+            "jobs the phases of rank 0's steps in ms: data, forward, backward, reduce, optimizer. Unknown values are "
+            "empty. At most 2,000 points of a curve are kept, evenly spaced.\n\n--report FILE.html is the dashboard's "
+            "page of the job as one file; - prints it. --report FILE.tar.gz contains the spec, events, why, facts "
+            "about the node, incident reports and the ends of logs. Both omit the values of the job's secrets, keys of "
+            "well-known services and values after words such as token=.",
     .options = options, .run = run,
 };

@@ -188,7 +188,7 @@ static int fetch(struct call *call, struct client *c, struct list *l)
 static void print_none(const struct call *call)
 {
     const struct options *o = &call->options;
-    fprintf(call->out.tty ? call->out.file : stderr, options_has(o, "state") ? "No job is in one of these states.\n"
+    fprintf(call->out.tty ? call->out.file : stderr, options_has(o, "state") ? "No jobs are in these states.\n"
             : options_has(o, "all") ? "No jobs yet. Submit one: jobctl submit FILE\n"
                                     : "No active jobs. To include done jobs: jobctl status -a\n");
 }
@@ -233,7 +233,7 @@ static void print_troubles(struct call *call, const struct list *l)
     }
     if (l->notify[0]) {
         terminal_fit(&call->out, shown, sizeof(shown), l->notify, 0);
-        fprintf(f, "Messages are not delivered to %s; to try it: jobctl notify test\n", shown);
+        fprintf(f, "Messages are not delivered to %s; to test it: jobctl notify test\n", shown);
     }
 }
 

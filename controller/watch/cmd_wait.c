@@ -60,8 +60,7 @@ static int run(struct call *call)
 const struct command cmd_wait = {
     .name = "wait", .group = GROUP_WATCH, .args = ARGS_JOBS,
     .summary = "wait until jobs are done; exit with their code",
-    .help = "The exit code is the job's: 0 succeeded, 1 failed, 3 cancelled, 93 retry limit "
-            "reached "
-            "(do not requeue); of several jobs, the worst; 124 when --timeout expires.",
+    .help = "The exit code is the job's: 0 succeeded, 1 failed, 3 cancelled, 93 retry limit reached (do not requeue); "
+            "for several jobs, the worst; 124 when --timeout expires.",
     .options = options, .run = run,
 };

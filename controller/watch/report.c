@@ -42,7 +42,7 @@ static void note_failure(struct tarball *t)
 {
     const int code = archive_errno(t->file);
     if (!t->why[0])
-        snprintf(t->why, sizeof(t->why), "%s", code > 0 ? strerror(code) : "it cannot be an archive");
+        snprintf(t->why, sizeof(t->why), "%s", code > 0 ? strerror(code) : "the archive cannot be written");
 }
 
 /* Frees the tarball in any case; on failure no file is left. */

@@ -74,7 +74,7 @@ def logs():
 
 def editor():
     page.run("[...document.querySelectorAll('.title .btn')].find(b => b.textContent.startsWith('New')).click()")
-    page.until("a good spec", lambda: "good" in "".join(page.texts(".verdict")))
+    page.until("a valid spec", lambda: "valid" in "".join(page.texts(".verdict")))
     area = page.driver.find_element(By.CSS_SELECTOR, "dialog textarea")
     page.run("const a = arguments[0]; a.value = a.value.replace('grace: 0s', 'grace: 0s\\nnonsense: 1').replace('two-ranks', 'edited'); a.dispatchEvent(new Event('input'))", area)
     page.until("the mistake with its line", lambda: "nonsense" in "".join(page.texts(".verdict")) and page.count(".numbers .bad") == 1)

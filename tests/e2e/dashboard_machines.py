@@ -30,11 +30,11 @@ def look():
     assert page.texts(".gpus a.link") == ["ring", "ring"], rows
     assert page.count(".matrix .cell.nv") >= 2
     page.until("what NCCL took", lambda: page.count(".matrix .took.shm") == 2)
-    assert "memory of the host" in page.texts(".legend")[0], page.texts(".legend")
+    assert "host memory" in page.texts(".legend")[0], page.texts(".legend")
     assert "Job ring, not as planned" in page.texts(".nccl")[0] and "NVLink" in page.texts(".nccl")[0], page.texts(".nccl")
     page.run("document.querySelector('.matrix').focus()")
     page.keys(Keys.ARROW_RIGHT)
-    page.until("the link of 0 and 1", lambda: "4 NVLinks" in saying() and "NCCL took SHM/direct/direct" in saying())
+    page.until("the link of 0 and 1", lambda: "4 NVLinks" in saying() and "NCCL used SHM/direct/direct" in saying())
     page.keys(Keys.ARROW_RIGHT)
     page.until("the link of 0 and 2", lambda: "host" in saying() or "PCIe" in saying())
     page.shot("dashboard-machines")

@@ -106,7 +106,7 @@ def lost():
     page.until("the list", lambda: "live" in names())
     jobctl("daemon", "stop")
     page.until("that the connection is lost", lambda: page.run("return document.body.classList.contains('lost')"))
-    assert "connection lost" in page.texts("#live")[0] and "does not answer since" in page.texts("#notice")[0]
+    assert "connection lost" in page.texts("#live")[0] and "has not answered since" in page.texts("#notice")[0]
     assert "live" in names()        # what was read stays
     page.shot("lost")
     port = page.driver.current_url.split(":")[2].split("/")[0]

@@ -18,4 +18,4 @@ export async function getBlob(path) {
   return new Blob([Uint8Array.from(atob(text), (c) => c.charCodeAt(0))], { type: "image/png" });
 }
 
-export async function post() { throw new Refused("a report changes nothing"); }
+export async function post() { throw new Refused("a report is read-only"); }

@@ -65,7 +65,7 @@ code 2 jobctl edit 1
 has "4096 CPU slots needed" err
 edit '$a secrets: [HOME]'
 code 2 jobctl edit 1
-has "secrets: cannot be edited, because the job keeps the environment of its submit" err
+has "secrets: cannot be edited, because the job keeps the environment from its submission" err
 edit '$a after: [2]'
 code 3 jobctl edit 1
 has "job 2 was not submitted before job 1" err
@@ -105,7 +105,7 @@ JOBCTL_TEST_DIE_AT_EVENT=1 jobctl daemon >/dev/null 2>&1 &
 wait_for "the daemon answers" daemon_answers
 edit 's/^run:.*/run: echo again/'
 code 4 jobctl edit second
-has "jobctl show 2 --spec prints the present spec; your text is in $WORK/" err
+has "jobctl show 2 --spec prints the current spec; your text is in $WORK/" err
 cp older "$JOBCTL_HOME/jobs/2/job.json"
 [ "$(spec_of second spec.run)" = "echo again" ]
 grep -q 'echo again' "$JOBCTL_HOME/jobs/2/job.json"

@@ -18,7 +18,7 @@ printf '#!/bin/sh\n' >bin/here-only3
 chmod +x bin/here-only3
 export PATH=$PATH:$WORK/bin
 code 2 jobctl submit typo.yaml --set 'run=here-only train.py'
-has "--set run=here-only train.py: run: here-only is not in PATH, but here-only3 is: write that" err
+has "--set run=here-only train.py: run: here-only is not in PATH, but here-only3 is; use that" err
 # With a setup, a dependency, a function, another PATH or machine it may be there.
 code 0 jobctl submit --dry-run -q typo.yaml --set 'setup=. ./env'
 code 0 jobctl submit --dry-run -q typo.yaml --set 'env.PATH=/opt/bin'
@@ -85,7 +85,7 @@ if [ -x "$BIN/jobctl-ssh" ]; then
         sed -i '2s/nowhere.invalid/127.0.0.1/' .ssh/config
     fi
     code 0 jobctl submit --dry-run -q hosts.yaml --set 'hosts=[near, far]'
-    matches "note: hosts: far (inner.invalid): .*; its jump host must know it" cat err
+    matches "note: hosts: far (inner.invalid): .*; its jump host must be able to resolve it" cat err
     # Nobody listens there: cancelled in the middle of its tries, it is done.
     id=$(jobctl submit -q hosts.yaml --set 'hosts=[near]')
     wait_for "job $id tries" says "host near refused the connection on port 1" jobctl why "$id"

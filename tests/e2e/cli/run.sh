@@ -12,7 +12,7 @@ refused() { # SENTENCE ARGUMENTS...
 }
 touch job.yaml
 refused "run takes a command"
-refused "job.yaml is a job file: jobctl submit job.yaml" job.yaml
+refused "job.yaml is a job file; use jobctl submit job.yaml" job.yaml
 refused 'resources.ranks: expected a whole number from 1 to 1024' -n 0 true
 refused "--gpus: expected a whole number or auto, not \"many\"" --gpus many true
 refused 'name: "a b" may hold only letters' -N 'a b' true

@@ -34,4 +34,4 @@ has 'no-such-program cannot be run: No such file or directory' err
 touch end
 code 0 jobctl wait two
 code 3 jobctl shell two
-has 'job 1 (two) is succeeded: a shell needs a rank that runs' err
+has 'job 1 (two) is succeeded: a shell needs a running rank' err

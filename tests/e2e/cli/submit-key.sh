@@ -77,7 +77,7 @@ code 0 far submit -q --key K a.yaml b.yaml
 code 0 far submit -q --key K.1 a.yaml
 [ "$(cat out)" = 3 ]
 code 3 far submit --key K.1 b.yaml
-has 'the key K.1 is that of job 3, whose spec is another one' err
+has 'the key K.1 belongs to job 3, which has a different spec' err
 code 2 far submit --key 'a b' a.yaml
 has "key 'a b': expected 1 to 64 letters" err
 stop_daemon KILL # it is stored
@@ -112,7 +112,7 @@ submit_unanswered a.yaml
 kill -TERM $submit
 rm hold
 code 143 wait $submit
-grep 'interrupted: job 7 is submitted and will run' submit.err
+grep 'interrupted: job 7 was submitted and will run' submit.err
 
 # A second one does not wait for the answer, and tells how to go on.
 submit_unanswered b.yaml

@@ -78,7 +78,7 @@ rm -f "$JOBCTL_HOME/code/$(code_of 3 code.snapshot)/tree/lib/word.sh"
 jobctl hold --off 3
 code 1 jobctl wait 3
 code 0 jobctl why 3
-has 'the code of the job cannot be copied to bare: ' out
+has "the job's code cannot be copied to bare: " out
 has 'lib/word.sh has changed since the snapshot was taken; submit the job again' out
 
 # A host with the workdir itself, as on a shared file system.

@@ -143,9 +143,9 @@ chmod +x editor.sh
 code 0 jobctl submit -q --hold w/job.yaml --set 'run=cat word'
 export EDITOR=$WORK/editor.sh TMPDIR=$WORK # a refused text is kept there
 EDIT='s/^snapshot.*//' code 2 jobctl edit 8
-has 'snapshot: cannot be edited, because the job keeps the code of its submit' err
+has 'snapshot: cannot be edited, because the job keeps the code from its submission' err
 EDIT="\$aworkdir: $WORK/w/sub" code 2 jobctl edit 8
-has 'workdir: cannot be edited, because the job keeps the code of its submit' err
+has 'workdir: cannot be edited, because the job keeps the code from its submission' err
 EDIT='s/^name: .*/name: edited/' code 0 jobctl edit 8
 unset TMPDIR
 jobctl cancel -q 8

@@ -52,7 +52,7 @@ has "waiting for image localhost:$(cat port)/none:1 with podman" out
 code 0 jobctl cancel 2
 code 3 jobctl wait 2
 code 0 jobctl logs --events 2
-has "the pull of the image was killed by signal 15" out
+has "the image pull was killed by signal 15" out
 lacks "hang" out
 
 # An image without a shell is told so, and not tried again.

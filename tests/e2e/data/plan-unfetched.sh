@@ -24,7 +24,7 @@ told_without() {
     has 'encode      6 pictures and 7 captions; about 3.0 KiB of latents and at most 9.2 MiB of text in ' out
     has 'the encoders are not here yet: train.data.vae: missing in the cache ' out
     has 'assumed, as published: latents of 32 channels at 1/32 of the size, captions of at most 300 x 2304' out
-    has "note: nothing is downloaded now; to have it here: jobctl fetch job.yaml --set 'train.steps=3'" out
+    has "note: nothing is downloaded now; to download it: jobctl fetch job.yaml --set 'train.steps=3'" out
     has 'run         3 steps' out
     has 'memory      ' out
 }

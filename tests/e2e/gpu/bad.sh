@@ -27,7 +27,7 @@ jobctl why 1 >out
 has 'succeeded' out
 has 'GPUs excluded after failures: GPU-b' out
 jobctl logs --events 1 >out
-has 'GPU-b, the GPU of rank 1, is not used by this job any more: rank 1 exited with code 1' out
+has "GPU-b, rank 1's GPU, is no longer used by this job: rank 1 exited with code 1" out
 has 'generation 1 starts with 3 ranks' out
 has 'generation 1 starts with 2 ranks' out
 jobctl logs 1 --rank 1 >out
@@ -55,7 +55,7 @@ lacks 'is excluded' out
 jobctl submit job.yaml --set name=bug --set 'run=test $RANK != 1 || kill -SEGV $$' -q
 code 93 jobctl wait 4 --timeout 60
 jobctl logs --events 4 >out
-[ "$(grep -c 'is not used by this job any more: ' out)" = 1 ]
+[ "$(grep -c 'is no longer used by this job: ' out)" = 1 ]
 
 # a number of GPUs is a promise to a command: it ends, and is told what would do
 jobctl submit job.yaml --set name=three --set resources.gpus=3 \

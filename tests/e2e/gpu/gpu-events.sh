@@ -39,10 +39,10 @@ jobctl wait 1 --timeout 60
 jobctl logs --events 1 >out
 has 'GPU 1 (GPU-b) reports Xid 31: GPU memory page fault' out
 has 'GPU 1 (GPU-b) reports Xid 79: the GPU has fallen off the bus' out
-has 'stopping generation 1: the GPU of rank 1 failed' out
-has 'GPU-b, the GPU of rank 1, is not used by this job any more' out
+has "stopping generation 1: rank 1's GPU failed" out
+has "GPU-b, rank 1's GPU, is no longer used by this job" out
 has 'generation 1 starts with 2 ranks' out
-[ "$(grep -c 'is not used by this job any more: ' out)" = 1 ]
+[ "$(grep -c 'is no longer used by this job: ' out)" = 1 ]
 last_event 1 cause=gpu_fault
 jobctl why 1 >out
 has 'GPUs excluded after failures: GPU-b' out
@@ -96,8 +96,8 @@ touch 79
 jobctl wait "$job" --timeout 60 || true
 jobctl logs --events "$job" >out
 has 'node1: GPU 1 (GPU-b) reports Xid 79: the GPU has fallen off the bus' out
-has 'stopping generation 1: the GPU of rank 1 failed' out
-has 'GPU-b, the GPU of rank 1' out
+has "stopping generation 1: rank 1's GPU failed" out
+has "GPU-b, rank 1's GPU" out
 
 # A driver that never answers, and one that has no events.
 for fault in 'hang nvmlEventSetWait_v2' 'hang nvmlEventSetCreate' 'fail nvmlEventSetCreate 3' \

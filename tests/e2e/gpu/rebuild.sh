@@ -45,7 +45,7 @@ jobctl wait "$id" --timeout 120
 code 0 jobctl logs --events "$id"
 has 'rank 1 exited with code 83: a CUDA call failed: ' out
 has 'restarting now as generation 2: no hardware error was reported: the GPU is kept' out
-has 'GPU-b, the GPU of rank 1, is not used by this job any more' out
+has "GPU-b, rank 1's GPU, is no longer used by this job" out
 [ "$(grep -c 'exited with code 83: .* (cuda_error)' out)" = 2 ]
 lacks 'keep their processes' out
 has 'generation 1 starts with 1 rank' out

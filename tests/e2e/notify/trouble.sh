@@ -44,7 +44,7 @@ touch end
 code 0 jobctl wait -q hangs fails
 rm end
 trouble used 'exit 3' ', max: 1'
-told used budget 0 'no restart without progress is left'
+told used budget 0 'no retries are left'
 trouble late : '' 'max_duration: 1s'
 told late budget 0 'max_duration'
 touch end

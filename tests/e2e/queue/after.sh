@@ -5,7 +5,7 @@ cd "$WORK"
 submit() { jobctl run -d -q --set resources.cpus=1 --set retry.max=0 "$@"; }
 
 code 2 jobctl run --after 'x"' true
-has '--after: expected ids or names of jobs with commas between' err
+has '--after: expected job ids or names separated by commas' err
 code 2 jobctl run --after 7, true
 code 2 jobctl run --after afterany: true
 has "after: expected ids or names of jobs, or afterany:JOB, afternotok:JOB; " err
@@ -33,6 +33,6 @@ code 0 jobctl wait 3-4
 code 1 jobctl wait 5
 has "dependency failed: job 3 succeeded (afternotok)" out
 code 3 jobctl run --after afternotok:3 true
-has "after: job 3 has succeeded, so a job after its failure could never start" err
+has "after: job 3 has succeeded, so a job that waits for its failure could never start" err
 code 0 jobctl run --after afterany:1,3 true
 code 0 jobctl run --after afterany:3 true

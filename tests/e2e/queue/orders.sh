@@ -7,7 +7,7 @@ cd "$WORK"
 code 2 jobctl daemon stopp
 has 'unknown word "stopp"; use jobctl daemon stop, restart or status' err
 code 2 jobctl daemon stop --detach
-has "daemon stop takes no --detach" err
+has "daemon stop takes neither --detach" err
 code 3 jobctl daemon status
 has "The daemon is not running; the next command starts it." out
 code 3 jobctl daemon status --json
@@ -22,7 +22,7 @@ code 0 jobctl run -d -q --set resources.cpus=1 'echo up; exec sleep 600'
 wait_for "the job runs" says up jobctl logs 1
 first=$(daemon_pid)
 code 0 jobctl daemon status
-has "is running since" out
+has "has been running since" out
 has "pid $first" out
 has "home  $JOBCTL_HOME" out
 has "jobs  1 job: 1 running" out

@@ -41,7 +41,7 @@ PY
 # Without a terminal it wants --yes, and has stored nothing; what it would run is told.
 change spec setup '"echo one\necho two\u001b[2J"'
 code 2 jobctl adopt mirror/cancelled
-has "add --yes if you trust everybody who can write '$WORK/mirror/cancelled'" err
+has "add --yes if you trust everyone who can write to '$WORK/mirror/cancelled'" err
 has "is job 5 of fixture. Adopting it runs, as user $(id -un) on $(hostname):" out
 has "  setup       echo one" out
 has "              echo two?[2J" out
@@ -55,7 +55,7 @@ has "add --yes" out
 # A snapshot of the code is not in a mirror: told before the question.
 change spec snapshot true
 code 2 jobctl adopt mirror/cancelled
-has "note: the snapshot of the job's code is on fixture only: the job runs in $WORK/here with the present content of that directory" err
+has "note: the snapshot of the job's code is only on fixture: the job runs in $WORK/here with that directory's current contents" err
 change spec setup '"true"'
 code 2 jobctl adopt mirror/cancelled
 lacks snapshot err
@@ -144,7 +144,7 @@ for path, what, change in mutations(original):
     if status != 200:
         text = answer["error"]["text"]
         assert status == 400 and "\n" not in text and ("job.json" in text or "old paths" in text or
-                                                       "directory of that name" in text), (path, what, status, answer)
+                                                       "directory with the job's name" in text), (path, what, status, answer)
         continue
     passed += 1
     spec = answer["spec"]

@@ -66,5 +66,5 @@ head -n 1 "$second/jobs/2/checkpoints/metrics.jsonl" | grep -q '"step":1,'
 code 1 on "$second" jobctl submit --wait "$WORK/icons.yaml"
 has "mirror of another job" out
 code 3 on "$second" jobctl adopt --yes "$WORK"
-has "is not the mirror of a job" err
+has "is not a job's mirror" err
 end "$second"

@@ -36,7 +36,7 @@ read -r a3 b3 c3 <<<"$(pids 2 3)"
 [ "$a" != "$a3" ]
 jobctl wait 2
 [ "$(digest 1)" = "$(digest 2)" ]
-jobctl logs --events 2 | grep 'with 3 ranks, 2 in their old processes'
+jobctl logs --events 2 | grep 'with 3 ranks, 2 kept in their processes'
 [ "$(jobctl logs --events 2 | grep -c 'rank . exited with 74')" = 0 ]
 jobctl logs 2 --rank 2 | grep -- '--- generation 3, from memory of step'
 

@@ -34,7 +34,7 @@ echo "$told" | field text
 [ "$(echo "$told" | field rank)" = 2 ]
 jobctl show 1 | tr -s ' \n' ' ' | grep -q 'rank 2 is a straggler: without it a step would take [0-9]* % less'
 jobctl why 1 | tr -s ' \n' ' ' | grep -q ': rank 2 is a straggler'
-wait_event 1 'text~no rank slows down the others any more' >/dev/null
+wait_event 1 'text~no rank slows down the others any longer' >/dev/null
 ! jobctl why 1 | tr -s ' \n' ' ' | grep -q ': rank 2 is a straggler' || exit 1
 ! jobctl logs --events 1 | grep -q hang || exit 1
 jobctl cancel 1

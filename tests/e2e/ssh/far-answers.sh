@@ -62,7 +62,7 @@ has name out # it was understood
 code 2 jobctl -H far cancel 1 # an error in an answer of status 200
 has 'bad ?]0;owned' err
 code 4 jobctl -H far retry 1
-has 'did not tell its environment' err
+has 'did not report its environment' err
 for kind in nonsense endless error gone; do
     echo $kind >kind
     code 4 timeout 60 jobctl -H far status

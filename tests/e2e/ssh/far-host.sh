@@ -42,7 +42,7 @@ for command in 'status -a' 'show 1 --json' 'logs 2' 'why 2' 'wait 1 2 --json' 'c
     'daemon status --json' 'submit bad.yaml' 'submit bad.yaml --json' 'plan bad.yaml' 'shell 2'; do
     same $command
 done
-has 'shell needs a rank' err
+has 'shell needs a running rank' err
 
 # The text and its lines are here; the paths and programs are there.
 rm far/bad.yaml

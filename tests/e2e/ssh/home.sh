@@ -28,7 +28,7 @@ code 0 jobctl submit job.yaml --wait
 code 0 jobctl logs --events last
 told() { grep -E "start_failed  *$1 cannot take jobctl's programs: $WORK/$1/.cache.*: $2" out || { cat out; exit 1; }; }
 told ro 'its file system is read-only'
-told noexec 'its file system permits no programs'
+told noexec 'its file system does not let programs run'
 told full 'its file system is full: [0-9.]* MiB are needed, '
 told denied 'permission denied'
 told link 'it is a dangling link'

@@ -31,7 +31,7 @@ wait_for "the daemon's end" ended "$pid"
 rm "$JOBCTL_HOME"/jobs.db*
 code 0 jobctl status
 tr -s ' \n' ' ' <err >said
-has 'The store was lost; in its place is its copy jobs-' said
+has 'The store was lost; it was replaced by its copy jobs-' said
 touch go
 code 0 jobctl wait "$id" --timeout 60
 job_is "$id" result succeeded

@@ -40,7 +40,7 @@ rm -f "$db"-wal "$db"-shm
 code 0 jobctl status
 tr -s ' \n' ' ' <err >said
 has 'The store was damaged, and is kept in ' said
-has 'in its place is its copy jobs-' said
+has 'it was replaced by its copy jobs-' said
 has "the store $db is damaged (" state/daemon.log
 code 0 jobctl status -a
 has succeeded out

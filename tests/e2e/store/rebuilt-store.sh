@@ -71,7 +71,7 @@ wait_for 200 "more jobs ran" ran 32
 stop_daemon KILL
 rm -f "$db"*
 cp older.db "$db"
-taken_over 'The store was older than the directories of the jobs; ' ' were taken over from job.json'
+taken_over "The store was older than the jobs' directories; " ' were taken over from job.json'
 
 # Flipped bytes: in the file, in its log.
 stage 48
@@ -89,7 +89,7 @@ END
 }
 stop_daemon
 flip "$db"
-taken_over 'The store was damaged, and is kept in ' 'in its place is its copy jobs-'
+taken_over 'The store was damaged, and is kept in ' 'it was replaced by its copy jobs-'
 lacks 'taken over' said      # it was made at the stop
 stage 60
 wait_for 200 "more jobs ran" ran 60

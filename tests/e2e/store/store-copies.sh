@@ -36,7 +36,7 @@ sqlite3 "$copies/jobs-2998-01-01.db" "pragma writable_schema = on;
     update sqlite_schema set sql = 'CREATE INDEX attempts_ended ON attempts(job)' where name = 'attempts_ended'"
 sqlite3 "$copies/jobs-2998-01-01.db" 'pragma integrity_check' | grep 'missing from index'
 code 0 jobctl status -a
-said "The store was lost; in its place is its copy $newest; 1 job was taken over from job.json, and their latest events, curves and notes"
+said "The store was lost; it was replaced by its copy $newest; 1 job was taken over from job.json, and their latest events, curves and notes"
 code 0 jobctl status -a --json
 json "[(j['id'], j['result']) for j in o['jobs']] == [(2, 'succeeded'), (1, 'succeeded')]"
 [ "$(events_of 1 kind=attempt_ended | wc -l)" = 1 ]

@@ -37,7 +37,7 @@ json 'o["spec"]["env"]["JOBCTL_ARRAY_INDEX"] == "5" and "sweep" not in o["spec"]
 code 0 jobctl logs 'lr[5]'
 has "step 1/1 loss=0.18" out
 code 3 jobctl show 1_8
-has "member 8 of job 1 has not started, or there is none" err
+has "member 8 of job 1 has not started, or does not exist" err
 code 3 jobctl show 2_0
 has "job 2 is not a sweep or an array" err
 
@@ -49,7 +49,7 @@ code 0 jobctl best 1 --by loss --max -q
 code 2 jobctl best 1_3
 has "is not a sweep or an array" err
 code 2 jobctl best 1 --by colour
-has 'a job has no number "colour"' err
+has 'jobs have no value "colour"' err
 
 # The text of a member is a plain file: it gives the same spec.
 five=$(jobctl show 1_5 --json | field job.id)
@@ -71,7 +71,7 @@ has "after: job 1 did not succeed (failed)" err
 # Retry: only what failed, with its index and its values.
 code 0 touch marks.pass
 code 0 jobctl retry 1
-has "repeats the members of job 1 (lr) that did not succeed: 1 member" out
+has "reruns the members of job 1 (lr) that did not succeed: 1 member" out
 again=$(jobctl status -aq | head -n 1)
 code 0 jobctl wait "$again"
 has "succeeded" out
@@ -91,7 +91,7 @@ has "is done" err
 
 # What stands for one job only.
 code 2 jobctl drill lr.yaml
-has "this spec stands for several" err
+has "this spec describes several" err
 code 0 jobctl submit lr.yaml -q --hold --set sweep='{env.BATCH: [1]}' --set "env.MARKS=$WORK/marks"
 code 3 jobctl edit last
 has "is a sweep" err

@@ -118,5 +118,5 @@ code 0 jobctl submit --wait job.yaml
 code 0 jobctl export last "$WORK/of-job" --format authors
 [ -s of-job/model.pth ]
 code 2 jobctl export last
-has 'export takes a job and a directory' err
+has 'export takes a job and a new directory' err
 stop_daemon

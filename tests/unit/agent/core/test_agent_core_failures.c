@@ -246,7 +246,7 @@ static void a_gpu_that_failed_is_left_out(void **state)
         if (over)
             cleaned(true);
         if (rows[i].gpu)
-            assert_non_null(strstr(field("text"), "this job does not use"));
+            assert_non_null(strstr(field("text"), "this job no longer uses"));
         down(NULL);
         last_event = NULL;
         said = (struct buf){0};

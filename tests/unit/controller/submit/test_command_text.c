@@ -121,7 +121,7 @@ static void bytes_are_refused(void **state)
     struct err err = {0};
     assert_null(command_text_shell(words, 2, &err));
     assert_int_equal(err.code, ERR_USAGE);
-    assert_string_equal(err.text, "word 2 of the command is not valid UTF-8, as the text of a job must be");
+    assert_string_equal(err.text, "word 2 of the command is not valid UTF-8, as a job's text must be");
     struct err named = {0};
     const struct command_wish wish = {.name = "\xff", .ranks = COMMAND_AUTO, .gpus = COMMAND_ONE};
     assert_null(command_text_spec(&wish, words, 1, &named));
