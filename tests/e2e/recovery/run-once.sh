@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# A command that fails at once, without a sign of training, runs once, and the reason explains it; with a step, GPU
-# memory, a network fault or retry.max it is retried. The submitter's OMP_NUM_THREADS and PYTHONUNBUFFERED are kept. A
-# stand-in for NVML provides the GPU.
+# A command that fails at once, without a sign of training, runs once, and the reason explains it; if it used its GPU's
+# memory, it is retried (without a GPU: tests/outcomes). The submitter's OMP_NUM_THREADS and PYTHONUNBUFFERED are kept.
+# A stand-in for NVML provides the GPU.
 . "$TOP/tests/e2e/expect.sh"
 cd "$WORK"
 mkdir lib
@@ -18,29 +18,17 @@ jobctl why 1 --json | field text | grep "$rule"
 
 cat >job.yaml <<'YAML'
 retry: {backoff: 10ms..20ms}
+resources: {share_gpus: true}
 run: |
-  echo run >>"$WORK/$NAME"
-  eval "$DO"
+  echo run >>runs
+  jobctl-agent gpu-events GPU-a | grep -m 2 held..true
+  exit 3
 YAML
-# runs NAME COUNT CODE COMMAND [--set ...]: how often it is run, and how it ends
-runs() {
-    local name=$1 count=$2 want=$3 command=$4
-    shift 4
-    code "$want" jobctl submit -q --wait job.yaml --set "name=$name" --set "env.NAME=$name" --set "env.WORK=$WORK" \
-        --set "env.DO=$command" "$@"
-    [ "$(wc -l <"$name")" = "$count" ] || { echo "$name ran $(wc -l <"$name") times"; jobctl why "$name"; exit 1; }
-}
-runs plain 1 1 'exit 3'
-runs mistake 1 1 'python3 -c "raise RuntimeError(1)"'
-runs chosen 2 93 'exit 3' --set retry.max=1
-runs off 1 1 'exit 3' --set retry.max=0
-runs step 3 93 'echo "step 1/9 loss 0.5"; exit 3'
-runs network 3 93 'echo "Could not resolve the host hub" >&2; exit 6'
-runs ranks 6 93 'exit 3' --set resources.ranks=2 --set resources.share_gpus=true --set resources.cpus=1
 
 # A program on its GPU: two lines of what the agent reads, too, since a moment longer.
 { one; echo 'proc 0 1 900'; } >gpus # for agents from now on
-runs gpu 3 93 'jobctl-agent gpu-events GPU-a | grep -m 2 held..true; exit 3' --set resources.share_gpus=true
+code 93 jobctl submit -q --wait job.yaml
+[ "$(wc -l <runs)" = 3 ] || { cat runs; jobctl why last; exit 1; }
 one >gpus
 
 # Threads and output as the submitter wants them, like torchrun; else as planned.
