@@ -157,10 +157,10 @@ const char *gpu_watch_evidence(const struct gpu_watch *w, const char *kernel)
     static char all[4096 + EVENTS * 161];
     size_t at = (size_t)snprintf(all, 4096, "%s", kernel ? kernel : "");
     at = at < 4096 ? at : 4095;
-    for (int i = 0; w && i < EVENTS && i < w->events; i++)
-        if (clock_ms() - w->recent[i].at_ms < RECENT_MS)
+    for (int i = w && w->events > EVENTS ? w->events - EVENTS : 0; w && i < w->events; i++)
+        if (clock_ms() - w->recent[i % EVENTS].at_ms < RECENT_MS)
             at += (size_t)snprintf(all + at, sizeof(all) - at, "%s%s\n",
-                                   at && all[at - 1] != '\n' ? "\n" : "", w->recent[i].line);
+                                   at && all[at - 1] != '\n' ? "\n" : "", w->recent[i % EVENTS].line);
     return at ? all : kernel;
 }
 

@@ -17,7 +17,7 @@ struct gpu_watch;
 
 struct gpu_event {
     const char *uuid;
-    int rank; /* the first rank on that GPU */
+    int         rank;  /* the first one on that GPU: its index among the ranks of the plan */
     int         xid;
     bool fault;        /* the GPU must not be used any more (agent/core/rules.h) */
     const char *text;  /* "GPU 1 (GPU-...) reports Xid 79: the GPU has fallen off the bus" */

@@ -204,6 +204,26 @@ static void other_shapes_go(void **state)
     assert_in_range(ARRAY_LEN(forms), 50, 1000);
 }
 
+/* Exactly the secret goes: what stands before and behind it says where it was. */
+static void what_is_around_a_secret_stays(void **state)
+{
+    (void)state;
+    static const char *const forms[] = {
+        "by root:@@tcp(db:3306)/x?a=b", "by root:@@unix(/tmp/s)/x", "git clone https://me:@@host/x.git now",
+        "postgres://me:@@host:5432/db", "curl -H 'Authorization: Bearer @' host", "HF_TOKEN=@ python x.py",
+        "{'password': '@', 'step': 4}", "login with --token @ --steps 4",
+    };
+    for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
+        char text[300], want[300];
+        const struct secret s = secret_of("", "", 24, mixed), gone = {.prefix = REDACTED, .middle = ""};
+        put(text, sizeof(text), forms[i], &s, "");
+        put(want, sizeof(want), forms[i], &gone, "");
+        char *clean = redact_text(NULL, text, NULL);
+        assert_string_equal(clean, want);
+        free(clean);
+    }
+}
+
 static void private_keys_go(void **state)
 {
     (void)state;
@@ -465,7 +485,7 @@ int main(void)
         cmocka_unit_test(keys_of_services_go),
         cmocka_unit_test(values_after_telling_names_go),
         cmocka_unit_test(other_shapes_go),
-        cmocka_unit_test(private_keys_go),
+        cmocka_unit_test(what_is_around_a_secret_stays), cmocka_unit_test(private_keys_go),
         cmocka_unit_test(structure_tells_of_secrets),
         cmocka_unit_test(keys_to_keep_stay),
         cmocka_unit_test(known_values_go_in_every_encoding),

@@ -7,10 +7,13 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "engine/base/err.h"
@@ -226,13 +229,54 @@ static void lines_wait_for_the_disk(void **state)
     fclose(f);
 }
 
+/* A disk that is full in the middle of a line: an error, not a wait; the line is whole once there is room. */
+static void a_full_disk_cuts_no_line(void **state)
+{
+    (void)state;
+    const struct batch_slot s = {.sample = 1};
+    struct err err = {0};
+    struct rlimit was;
+    char in[320], text[1000];
+    assert_int_equal(scratch_remove(logs, NULL), 0);
+    struct sample_log *l = sample_log_open(logs, 0, 1, 0, &err);
+    assert_non_null(l);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    alarm(60); /* ends a loop of writes that fail */
+    for (int64_t step = 1; step <= 3; step++) {
+        struct err at = {0};
+        const struct rlimit full = {.rlim_cur = 100, .rlim_max = was.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, step < 3 ? &full : &was), 0);
+        sample_log_begin(l);
+        assert_int_equal(sample_log_add(l, &s, 1, 2, 4, &at), 0);
+        assert_int_equal(sample_log_commit(l, step, &at), step == 2 ? -1 : 0);
+        assert_int_equal(at.errnum, step == 2 ? EFBIG : 0);
+    }
+    alarm(0);
+    signal(SIGXFSZ, SIG_DFL);
+    sample_log_close(l);
+    snprintf(in, sizeof(in), "%s/rank-00000.jsonl", logs);
+    const int fd = open(in, O_RDONLY);
+    const ssize_t n = read(fd, text, sizeof(text) - 1);
+    assert_true(n > 100);
+    text[n] = '\0';
+    close(fd);
+    static const char row[] = "{\"step\":%d,\"rank\":0,\"world\":1,\"height\":2,\"width\":4,\"epochs\":[0],"
+                              "\"samples\":[1]}\n";
+    char want[1000];
+    int at = 0;
+    for (int step = 1; step <= 3; step++)
+        at += snprintf(want + at, sizeof(want) - (size_t)at, row, step);
+    assert_string_equal(text, want);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_after_the_checkpoint_do_not_count),
         cmocka_unit_test(audit_errors_are_named),
         cmocka_unit_test(a_log_may_begin_in_the_middle),
-        cmocka_unit_test(lines_wait_for_the_disk),
+        cmocka_unit_test(lines_wait_for_the_disk), cmocka_unit_test(a_full_disk_cuts_no_line),
     };
     return cmocka_run_group_tests(tests, make_data, remove_data);
 }
