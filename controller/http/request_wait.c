@@ -117,10 +117,12 @@ static void task_done(struct file_task *task)
     request_wake(r);
 }
 
-/* It continues by itself; nobody reads its result. */
+/* Nobody reads its result: one that runs continues by itself, one that has ended is the request's. */
 static void task_drop(struct request *r)
 {
-    if (r->task)
+    if (r->task && r->worked)
+        r->task->destroy(r->task);
+    else if (r->task)
         file_work_drop(request_daemon(r)->files, r->task);
     r->task = NULL;
 }

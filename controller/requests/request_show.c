@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* request_show.c - requests answered at once: lists, one job, curves */
 #include "agent/core/goodput.h"
-#include "controller/job/event_kind.h"
 #include "controller/nodes/fleet.h"
 #include "controller/nodes/machine_users.h"
 #include "controller/requests/requests.h"
@@ -15,10 +14,10 @@
 
 #include "controller/job/job_store.h"
 #include "engine/base/field.h"
-#include "agent/plan/plan.h"
 #include "controller/base/daemon.h"
 #include "controller/base/file_work.h"
 #include "controller/base/utc.h"
+#include "controller/requests/job_history.h"
 #include "controller/requests/job_json.h"
 #include "controller/notify/notifier.h"
 #include "controller/requests/request_job.h"
@@ -163,140 +162,6 @@ void request_list(struct request *r)
 
 /* ---- one job ---- */
 
-/* The nodes of an attempt: as placed, updated as they joined or were lost. */
-static json_t *fold_names(const json_t *placed)
-{
-    json_t *nodes = json_array(), *name;
-    size_t i;
-    json_array_foreach (json_object_get(placed, "nodes"), i, name)
-        json_array_append_new(nodes, json_make("{s:I, s:O, s:s}", "node", (json_int_t)i, "name", name,
-                                               "state", "placed"));
-    return nodes;
-}
-
-static void fold_joined(json_t *attempt, const json_t *body)
-{
-    json_t *nodes = json_array(), *one;
-    size_t i;
-    json_array_foreach (json_object_get(body, "nodes"), i, one) {
-        json_t *copy = json_deep_copy(one);
-        json_object_set_new(copy, "state", json_text("joined"));
-        json_array_append_new(nodes, copy);
-    }
-    json_object_set_new(attempt, "nodes", nodes);
-}
-
-static void fold_node_lost(json_t *attempt, const json_t *body)
-{
-    size_t i;
-    json_t *one;
-    json_array_foreach (json_object_get(attempt, "nodes"), i, one)
-        if (json_equal(json_object_get(one, "name"), json_object_get(body, "name"))) {
-            json_object_set_new(one, "state", json_text("lost"));
-            json_object_set(one, "text", json_object_get(body, "text"));
-        }
-}
-
-/* Attempts and generations are derived from the events. */
-static void fold_attempt(json_t *attempts, const struct event_row *row, const json_t *body)
-{
-    json_array_append_new(attempts, json_make(
-        "{s:I, s:s, s:n, s:s, s:o, s:n, s:[], s:O?, s:O?, s:o, s:O*}", "attempt", (json_int_t)row->attempt,
-        "state", "live", "cause", "text", "", "started_at", utc_json(row->at_ms), "ended_at",
-        "generations", "node", json_object_get(body, "node"), "nonce",
-        json_object_get(body, "nonce"), "nodes", fold_names(body), "left_out",
-        json_object_get(body, "left_out")));
-}
-
-static void fold_generation(json_t *attempt, const struct event_row *row, const json_t *body)
-{
-    json_array_append_new(json_object_get(attempt, "generations"), json_make(
-        "{s:O?, s:O?, s:O?, s:O?, s:n, s:s, s:n, s:o, s:n}", "generation",
-        json_object_get(body, "generation"), "np", json_object_get(body, "np"), "pids",
-        json_object_get(body, "pids"), "resume_step",
-        json_object_get(body, "resume_step"), "cause", "text", "", "step", "started_at",
-        utc_json(row->at_ms), "ended_at"));
-}
-
-static void fold_fields(json_t *out, const struct event_row *row, const json_t *body)
-{
-    static const char *const keys[] = { "cause", "text", "step", "resume_step" };
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        json_t *v = json_object_get(body, keys[i]);
-        if (v && json_object_get(out, keys[i]))
-            json_object_set(out, keys[i], v);
-    }
-    json_object_set_new(out, "ended_at", utc_json(row->at_ms));
-}
-
-struct history {
-    json_t *attempts;
-    json_t *plan;       /* the newest; NULL: none yet */
-    json_t *set;        /* the overrides of its submit; NULL: none */
-};
-
-/* An attempt shows its last plan and the difference to the last plan of earlier attempts. */
-static void fold_plan(struct history *h, json_t *attempt, const json_t *body)
-{
-    const json_t *told = json_object_get(attempt, "plan");
-    json_t *changes = h->plan ? plan_changes(h->plan, body) : json_array();
-    if (told && changes)
-        json_array_extend(changes, json_object_get(told, "changes"));
-    json_object_set_new(attempt, "plan", json_make("{s:O?, s:O?, s:O?, s:o}", "hash",
-                                                   json_object_get(body, "hash"), "why",
-                                                   json_object_get(body, "why"), "expects",
-                                                   json_object_get(body, "expects"), "changes",
-                                                   changes));
-    json_decref(h->plan);
-    h->plan = json_deep_copy(body);
-}
-
-/* NCCL's report on the plan: {"expected", "text", "pairs"}. */
-static void fold_nccl(const json_t *attempt, const json_t *body)
-{
-    json_object_set_new(json_object_get(attempt, "plan"), "nccl",
-                        json_make("{s:O?, s:O?, s:O?}", "expected", json_object_get(body, "expected"), "text",
-                                  json_object_get(body, "text"), "pairs", json_object_get(body, "pairs")));
-}
-
-static int fold(void *ctx, const struct event_row *row)
-{
-    struct history *h = ctx;
-    const enum event_kind kind = event_kind_of(row->kind);
-    json_t *attempts = h->attempts, *body = json_loads(row->body, 0, NULL);
-    json_t *attempt = json_array_get(attempts, json_array_size(attempts) - 1);
-    json_t *generations = json_object_get(attempt, "generations");
-    json_t *generation = json_array_get(generations, json_array_size(generations) - 1);
-    if (kind == EVENT_SUBMITTED || kind == EVENT_EDITED) {
-        json_decref(h->set);
-        h->set = json_deep_copy(json_object_get(body, "set"));
-    } else if (kind == EVENT_PLACED) {
-        fold_attempt(attempts, row, body);
-    } else if (kind == EVENT_PLAN && attempt) {
-        fold_plan(h, attempt, body);
-    } else if (kind == EVENT_NCCL && attempt) {
-        fold_nccl(attempt, body);
-    } else if (kind == EVENT_NODES && attempt) {
-        fold_joined(attempt, body);
-    } else if (kind == EVENT_NODE_LOST && attempt) {
-        fold_node_lost(attempt, body);
-    } else if (kind == EVENT_GENERATION_STARTED && attempt) {
-        fold_generation(attempt, row, body);
-    } else if (kind == EVENT_RANK_STARTED && generation && json_is_integer(json_object_get(body, "resume_step"))) {
-        json_object_set(generation, "resume_step", json_object_get(body, "resume_step"));
-    } else if (kind == EVENT_GENERATION_ENDED && generation) {
-        fold_fields(generation, row, body);
-    } else if (attempt && event_kind_is(kind, EVENT_IS_END)) {
-        const char *result = json_string_value(json_object_get(body, "result"));
-        if (kind != EVENT_ATTEMPT_ENDED && json_is_null(json_object_get(generation, "ended_at")))
-            fold_fields(generation, row, body);
-        fold_fields(attempt, row, body);
-        json_object_set_new(attempt, "state", json_text(result ? result : kind == EVENT_AGENT_LOST ? "lost" : "failed"));
-    }
-    json_decref(body);
-    return 0;
-}
-
 static int add_checkpoint(void *ctx, const struct checkpoint_row *c)
 {
     json_array_append_new(ctx, json_make("{s:I, s:s, s:s, s:I, s:s, s:o}", "step", (json_int_t)c->step, "path",
@@ -408,7 +273,7 @@ void request_show(struct request *r)
     struct daemon *d = request_daemon(r);
     struct err err = { 0 };
     json_t *row = NULL, *spec = NULL, *attempts = json_array(), *checkpoints = json_array();
-    struct history history = { .attempts = attempts };
+    struct job_history history = { .attempts = attempts };
     json_t *spent = NULL;
     int64_t id, whole;
     if (request_worked(r)) {
@@ -419,7 +284,7 @@ void request_show(struct request *r)
         goto out;
     if (request_job_id(&id, d, request_job(r), &err) < 0 || !(row = job_json_of_id(d, id, &err)) ||
         !(spec = job_store_spec(d->store, id, &err)) ||
-        events_each(d->store, id, 0, INT64_MAX, fold, &history, &err) < 0 ||
+        events_each(d->store, id, 0, INT64_MAX, job_history_add, &history, &err) < 0 ||
         checkpoints_each(d->store, id, CHECKPOINTS_MAX, add_checkpoint, checkpoints, &err) < 0 ||
         !(spent = spent_of(d, id, &err)))
         request_fail(r, &err, NULL);
