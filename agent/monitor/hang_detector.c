@@ -70,7 +70,7 @@ static void learn(struct hang_detector *h, struct seen *s, const struct flight_p
         uint64_t phase = e->step_phase & 0xff;
         if (phase == PHASE_FORWARD)
             s->size = e->value;
-        if (s->stepped && h->thaw_ms <= 0)
+        if ((s->stepped || (s->at_work && e->step_phase >> 8 > s->base_step)) && h->thaw_ms <= 0)
             phase_times_add(&h->times, s->size, phase, after->at_ns - e->at_ns);
     }
     if (next > 0)

@@ -190,6 +190,23 @@ static void slow_phases_have_later_deadlines(void **state)
     assert_in_range(verdict.deadline_ms, 12000, 17000);
 }
 
+/* A batch that was loaded ahead takes microseconds: known, and not "never seen". */
+static void a_phase_of_microseconds_is_known(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, 1);
+    for (uint64_t step = 0; step < 20; step++) {
+        enter(0, step, PHASE_DATA);
+        enter(0, step, PHASE_FORWARD);
+        page[0].ring[(page[0].ring_next - 1) % FLIGHT_RING].at_ns += 5000;
+        page[0].coll_seq = page[0].coll_done_seq = step + 1;
+        assert_false(look_for(LOOK_MS));
+    }
+    enter(0, 20, PHASE_DATA);
+    assert_false(look_for(19000));
+    assert_true(look_for(2000));
+}
+
 static void what_an_earlier_attempt_learned_counts(void **state)
 {
     (void)state;
@@ -482,6 +499,7 @@ int main(void)
         TEST(reading_a_large_checkpoint_is_no_hang),
         TEST(the_first_step_may_take_long),
         TEST(slow_phases_have_later_deadlines),
+        TEST(a_phase_of_microseconds_is_known),
         TEST(what_an_earlier_attempt_learned_counts),
         TEST(buckets_have_their_own_deadlines),
         TEST(a_stopped_process_needs_no_other_sign),
