@@ -275,7 +275,6 @@ static void check_clock(struct attempt *a)
     if (!a->o.away || !a->launch || a->link || a->finished_ms)
         return;
     attempt_store(a, "warning", json_make("{s:n, s:s}", "rank", "text", text), false);
-    attempt_tell(a);
 }
 
 /* What a slow end of the attempt waits for. */
@@ -285,7 +284,6 @@ static void tell_slow_end(struct attempt *a)
     if (!mirror_child_slow(a->mirror, text, sizeof(text)))
         return;
     attempt_store(a, "warning", json_make("{s:n, s:s, s:b}", "rank", "text", text, "ending", 1), false);
-    attempt_tell(a);
 }
 
 static void tell_gpu_load(struct attempt *a)
@@ -303,8 +301,8 @@ static void on_beat(uv_timer_t *timer)
     look_around(a);
     tell_slow_end(a);
     check_clock(a);
-    if (!a->finished_ms && attempt_check_disk(a))
-        attempt_tell(a);
+    if (!a->finished_ms)
+        attempt_check_disk(a);
     tell_gpu_load(a);
     session_alive(a->session);
     if (a->dir_gone && (!a->launch || (a->finished_ms && !session_connected(a->session)))) {
@@ -445,7 +443,7 @@ static int open_all(struct attempt *a, struct err *err)
                             .origin = a->identity.origin};
     struct session_hooks hooks = {
         .message = on_message, .acked = on_acked, .trouble = trouble, .hung_up = on_hung_up, .sync = attempt_sync,
-        .room = attempt_tell, .arg = a};
+        .room = attempt_on_room, .arg = a};
     if ((size_t)snprintf(path, sizeof(path), "%s/" RUN_DIR_SOCKET, a->o.run_dir) >= sizeof(path))
         return err_set(err, ERR_USAGE, "the run directory's path is too long");
     /* Written before the socket: whoever finds the socket also finds the identity. */

@@ -63,6 +63,7 @@ void attempt_store(struct attempt *a, const char *kind, json_t *body, bool dropp
     json_decref(clean);
     json_decref(body);
     a->unsynced |= rc == 0 && !droppable;
+    a->untold |= rc == 0 && !a->leaving;
 }
 
 void attempt_sync(void *arg)
@@ -74,7 +75,7 @@ void attempt_sync(void *arg)
     a->unsynced = false;
 }
 
-void attempt_tell(void *arg)
+void attempt_on_room(void *arg)
 {
     struct attempt *a = arg;
     a->untold = !a->leaving;
@@ -97,7 +98,7 @@ void attempt_watch_turns(struct attempt *a)
     uv_prepare_start(&a->turn, turn_over);
 }
 
-bool attempt_check_disk(struct attempt *a)
+void attempt_check_disk(struct attempt *a)
 {
     struct err err = {0};
     char text[PATH_MAX + 300];
@@ -106,12 +107,10 @@ bool attempt_check_disk(struct attempt *a)
     const struct capture_losses losses = capture_losses();
     const struct disk_state now = {spool_held(a->spool), losses.logs, losses.bytes, clock_ms()};
     if (!disk_notice_look(&a->disk, &now, a->o.run_dir, text, sizeof(text)))
-        return false;
+        return;
     log_warn(a->tag, "%s", text);
-    if (a->link || !a->launch)
-        return false;
-    attempt_store(a, "warning", json_make("{s:n, s:s}", "rank", "text", text), false);
-    return true;
+    if (!a->link && a->launch)
+        attempt_store(a, "warning", json_make("{s:n, s:s}", "rank", "text", text), false);
 }
 
 void attempt_store_learned(struct attempt *a)
@@ -262,7 +261,6 @@ static void finish(struct attempt *a)
     if (!a->unclean)
         machine_wait_release(a->machine);
     leader_shutdown(a->leader);
-    attempt_tell(a);
     if (spool_acked(a->spool) >= spool_last(a->spool))
         attempt_leave(a);
 }
@@ -279,7 +277,6 @@ void attempt_on_nccl(void *arg, int node, const json_t *body)
         json_object_set_new(named, "text", json_text_f("%s: %s", leader_name(a->leader, node), text ? text : ""));
     a->nccl_unlike = a->nccl_unlike || node > 0;
     attempt_store(a, "nccl", named, false);
-    attempt_tell(a);
 }
 
 /* Copies what is left to the mirror first. */
@@ -351,8 +348,6 @@ void attempt_feed(struct attempt *a, struct agent_input *in)
             json_t *body = out.list[i].body ? json_incref(out.list[i].body) : json_object();
             attempt_store(a, out.list[i].event, body, out.list[i].droppable);
         }
-    if (out.n)
-        attempt_tell(a);
     for (int i = 0; i < out.n; i++)
         perform(a, &out.list[i]);
     agent_effects_fini(&out);

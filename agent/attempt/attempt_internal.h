@@ -103,16 +103,17 @@ double attempt_jitter(void);
 /* Feeds one input to the core; performing an effect may cause the next input. */
 void attempt_feed(struct attempt *a, struct agent_input *in);
 
-/* Stores one event, which reaches the disk before it is sent. Takes the body. */
+/* Stores one event. At the end of this turn of the loop everything stored is synced once, then sent in one write.
+ * Takes the body. */
 void attempt_store(struct attempt *a, const char *kind, json_t *body, bool droppable);
-/* Also a hook: at the end of this turn of the loop, sends everything stored, with one sync and one write. */
-void attempt_tell(void *arg);
+/* Hook: the connection has room for more events. */
+void attempt_on_room(void *arg);
 /* Hook: something is about to be sent; syncs what was stored. */
 void attempt_sync(void *arg);
 void attempt_watch_turns(struct attempt *a);
 /* Stores a warning, once, when the disk of the run directory is full; writes the refused events once there is space
- * again. True if there is something to send. */
-bool attempt_check_disk(struct attempt *a);
+ * again. */
+void attempt_check_disk(struct attempt *a);
 /* Stores what was learned about this job, if it changed. */
 void attempt_store_learned(struct attempt *a);
 

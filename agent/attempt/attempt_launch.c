@@ -70,7 +70,6 @@ static void tell_gpu(struct attempt *a, const struct gpu_event *e, const char *t
                                             "xid", e->xid, "fault", (int)e->fault), false);
     if (e->fault)
         attempt_feed(a, &in);
-    attempt_tell(a);
 }
 
 void attempt_on_gpu(void *arg, int node, const struct gpu_event *e)
@@ -164,7 +163,6 @@ static void on_tried(void *arg, const json_t *pairs, const char *why)
         probe_cache_keep(a->facts, state_dir(a));
     }
     conclude(a, plan_anew(a, json_object_get(a->launch, "spec"), &err), &err);
-    attempt_tell(a);
 }
 
 void attempt_plan(struct attempt *a)
@@ -194,8 +192,6 @@ static void on_machine_tells(void *arg, bool over, int64_t waited_ms, const char
     attempt_store(a, "lease",
                   json_make("{s:b, s:I, s:s}", "over", (int)over, "waited_ms", (json_int_t)waited_ms, "text", text),
                   false);
-    if (!a->leaving)
-        session_pump(a->session);
 }
 
 static void on_machine_ready(void *arg)
@@ -203,8 +199,6 @@ static void on_machine_ready(void *arg)
     struct attempt *a = arg;
     follower_set_hold(a->follower, a->o.bundle.hold);
     attempt_plan(a);
-    if (!a->leaving)
-        session_pump(a->session);
 }
 
 struct machine_wait_job attempt_machine_job(struct attempt *a)
@@ -298,7 +292,6 @@ static void on_mirror_event(void *arg, const char *kind, json_t *body)
 {
     struct attempt *a = arg;
     attempt_store(a, kind, body, false);
-    attempt_tell(a);
 }
 
 static void on_mirror_lost(void *arg, const char *text)
@@ -358,20 +351,10 @@ static void on_lease_ready(void *arg, const struct err *refusal)
     if (refusal && cause == CAUSE_NONE)
         on_warning(a, refusal->text);
     follower_set_fence(a->follower, lease_keeper_fence(a->lease));
-    if (cause == CAUSE_NONE) {
+    if (cause == CAUSE_NONE)
         attempt_begin(a, a->planned);
-    } else {
-        attempt_tell(a);
+    else
         feed_launch(a, refusal->text, cause, NULL);
-    }
-    attempt_tell(a);
-}
-
-static void on_lease_waits(void *arg, const char *text)
-{
-    struct attempt *a = arg;
-    on_warning(a, text);
-    attempt_tell(a);
 }
 
 static void on_lease_lost(void *arg, const char *text)
@@ -401,8 +384,7 @@ void attempt_claim(struct attempt *a, void (*planned)(struct attempt *a))
                                    .name = field_text(a->launch, "name"),
                                    .home = home,
                                    .job = a->o.job};
-    const struct lease_keeper_hooks hooks = {on_lease_ready, on_lease_waits, on_lease_lost, attempt_on_lease_ended,
-                                             a};
+    const struct lease_keeper_hooks hooks = {on_lease_ready, on_warning, on_lease_lost, attempt_on_lease_ended, a};
     a->planned = planned;
     snprintf(home, sizeof(home), "%.*s", home_length(job_dir), job_dir);
     if (is_own(a, dir))
@@ -429,7 +411,6 @@ static void on_deadline(uv_timer_t *timer)
                                                 a->deadline_s, attempt_now_s(a)),
                             "ends_at_s", (json_int_t)a->deadline_s), false);
     attempt_feed(a, &in);
-    attempt_tell(a);
     attempt_watch_deadline(a);
 }
 
@@ -478,7 +459,6 @@ int attempt_take_launch(struct attempt *a, const json_t *body, struct err *err)
 
 void attempt_refuse(struct attempt *a, const char *refusal, const struct agent_lost *missing)
 {
-    attempt_tell(a);
     feed_launch(a, refusal, CAUSE_NONE, missing);
 }
 
@@ -490,7 +470,6 @@ void attempt_ready(struct attempt *a)
         attempt_store(a, "plan", json_incref(a->plan), false);
         follower_set_plan(a->follower, a->part ? a->part : a->plan);
     }
-    attempt_tell(a);
     if (rc == 0)
         rc = start_mirror(a, &err);
     if (rc < 0 || !a->mirror)

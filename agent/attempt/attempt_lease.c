@@ -93,7 +93,6 @@ static void tell(struct attempt_leases *l, bool over, const char *text)
     log_info(a->tag, "%s", text);
     attempt_store(a, "lease", json_make("{s:b, s:I, s:s}", "over", (int)over, "waited_ms",
                                         (json_int_t)(now - l->began_ms), "text", text), false);
-    attempt_tell(a);
 }
 
 static void let_all_go(struct attempt_leases *l)
@@ -117,8 +116,6 @@ static void have_all(struct attempt_leases *l)
     if (l->told_ms)
         tell(l, true, text);
     attempt_plan(a);
-    if (!a->leaving)
-        session_pump(a->session);
 }
 
 static void on_later(uv_timer_t *timer)
