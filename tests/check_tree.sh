@@ -37,7 +37,7 @@ tests/gpu       [a-z0-9_]+\.(c|h|sh|json)
 tests/payload   [a-z0-9_]+\.py
 tests/process   [a-z0-9_/]+\.[ch]
 tests/ptx       [a-z0-9_]+\.(c|h|cc|sh|txt)|step-[a-z0-9-]+\.txt
-tests/sim       [a-z0-9_]+\.[ch]|goodput|plant|replay
+tests/sim       (agent/)?[a-z0-9_]+\.[ch]|goodput|plant|replay
 tests/slurm     [a-z0-9_]+\.sh
 tests/soak      [a-z0-9-]+\.sh|[a-z_]+\.py
 tests/specs     .+\.(yaml|err|json)|data/README

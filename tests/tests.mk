@@ -86,10 +86,11 @@ SEEDS := 10000
 sim: $(SIMS:%=run/%) run/others  ## the pure cores on a virtual clock: twice SEEDS worlds full of faults
 
 $(SIMS:%=run/%): run/%: % FORCE
-	@$* $(SEEDS)
+	@$* $(if $(filter %/sim_agent,$*),$$(($(SEEDS) / 20)),$(SEEDS))
 
-run/others: $(OBJ)/tests/sim/sim_control FORCE
+run/others: $(OBJ)/tests/sim/sim_control $(OBJ)/tests/sim/sim_agent FORCE
 	@$< $(SEEDS) $$(od -An -N4 -tu4 /dev/urandom)
+	@$(OBJ)/tests/sim/sim_agent $$(($(SEEDS) / 20)) $$(od -An -N4 -tu4 /dev/urandom)
 
 GOLDEN := $(wildcard tests/golden/sana/tiny-*[a-z].json tests/golden/lumina/v*.json tests/golden/tokenizer/vectors.json \
             tests/golden/gemma2/*.json tests/golden/pth/*.json tests/golden/pth/hostile/hostile.json \
@@ -321,6 +322,15 @@ $(ATTACK): tests/attack/faults.c tests/attack/faults_calls.c tests/attack/alloc.
 	@mkdir -p $(@D); $(if $(V),,echo "  CC   $@")
 	$(Q)$(CC) -std=gnu11 -D_GNU_SOURCE -I. -O2 -g -Wall -Wextra $(WERROR) -fno-builtin -fPIC -shared -pthread \
 	  -o $@ $(filter %.c,$^) -ldl
+
+# What the agent learns from the kernel and from other programs, from a simulated machine.
+AGENT_SIM  := $(wildcard tests/sim/agent/*.c)
+AGENT_WRAP := subprocess_start cleanup_pass_run process_state usage_get probe_facts doctor_preflight \
+              launch_env_free_port oom_kills kernel_log_recent control_group_open waitpid waitid kill
+$(OBJ)/tests/sim/sim_agent: tests/sim/sim_agent.c $(AGENT_SIM) $(VIRTUAL) $(wildcard tests/sim/agent/*.h) \
+  tests/sim/virtual_process.h $(TEST_LIBS) $(OBJ)/flags
+	@mkdir -p $(@D); $(if $(V),,echo "  SIM  $<")
+	$(Q)$(CC) $(FLAGS) $(AGENT_WRAP:%=-Wl,--wrap=%) -o $@ $< $(AGENT_SIM) $(VIRTUAL) $(TEST_LIBS) $(VIRTUAL_LD) $(ALL_LD)
 
 $(OBJ)/tests/sim/%: tests/sim/%.c $(SIM_SRCS) tests/sim/world.h $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  SIM  $<")

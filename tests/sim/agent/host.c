@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* host.c - chance, children and signals of the simulated machine; see host.h */
+#include "tests/sim/agent/host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { KEPT_FROM = 500 };
+
+struct host host;
+
+pid_t __wrap_waitpid(pid_t pid, int *status, int options);
+int __wrap_waitid(idtype_t type, id_t id, siginfo_t *info, int options);
+int __wrap_kill(pid_t pid, int signo);
+pid_t __real_waitpid(pid_t pid, int *status, int options);
+int __real_waitid(idtype_t type, id_t id, siginfo_t *info, int options);
+int __real_kill(pid_t pid, int signo);
+
+void host_begin(uint64_t seed)
+{
+    sim_open(seed);
+    host = (struct host){.began = now(), .next_pid = FIRST_PID, .verbose = host.verbose};
+    host.until = now() + ms(8LL * 3600 * 1000);
+    host.digest = UINT64_C(14695981039346656037);
+    host.on = true;
+}
+
+void host_end(void)
+{
+    host.on = false;
+}
+
+int64_t now(void)
+{
+    return sim_now();
+}
+
+int host_keep(int fd)
+{
+    const int kept = fd < 0 ? fd : fcntl(fd, F_DUPFD_CLOEXEC, KEPT_FROM);
+    if (fd >= 0)
+        close(fd);
+    return kept;
+}
+
+int64_t ms(int64_t n)
+{
+    return n * NS_PER_MS;
+}
+
+int host_descriptors(void)
+{
+    int n = 0;
+    for (int fd = 0; fd < KEPT_FROM; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+/* Without the name of the directory, which differs. */
+void digest(const char *text)
+{
+    const size_t n = strlen(host.dir);
+    for (; *text; text++) {
+        while (n && strncmp(text, host.dir, n) == 0)
+            text += n;
+        host.digest = (host.digest ^ (unsigned char)*text) * UINT64_C(1099511628211);
+    }
+}
+
+void broke(const char *fmt, ...)
+{
+    va_list list;
+    if (host.broken[0])
+        return;
+    const int n = snprintf(host.broken, sizeof(host.broken), "at %.3f s: ", (double)(now() - host.began) / 1e9);
+    va_start(list, fmt);
+    vsnprintf(host.broken + n, sizeof(host.broken) - (size_t)n, fmt, list);
+    va_end(list);
+}
+
+void say(const char *fmt, ...)
+{
+    char text[1000];
+    va_list list;
+    int n = snprintf(text, sizeof(text), "%11.3f ", (double)(now() - host.began) / 1e9);
+    va_start(list, fmt);
+    vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, list);
+    va_end(list);
+    digest(text);
+    if (host.verbose)
+        fprintf(stderr, "%s\n", text);
+}
+
+/* --- its children ------------------------------------------------------------------------------ */
+
+void child_died(void)
+{
+    sim_signal(host.agent, SIGCHLD);
+}
+
+static struct process *zombie_of(pid_t pid, bool *children)
+{
+    *children = false;
+    for (int i = 0; i < PROCESSES; i++) {
+        struct process *p = &host.processes[i];
+        if (p->kind == PROCESS_NONE || (pid > 0 && p->pid != pid))
+            continue;
+        *children = true;
+        if (p->zombie)
+            return p;
+    }
+    return NULL;
+}
+
+pid_t __wrap_waitpid(pid_t pid, int *status, int options)
+{
+    bool children;
+    if (!host.on)
+        return __real_waitpid(pid, status, options);
+    struct process *p = zombie_of(pid, &children);
+    if (!p && children && (options & WNOHANG))
+        return 0;
+    if (!p && children) {
+        broke("the agent waits for process %d and stops its event loop", pid);
+    }
+    if (!p) {
+        errno = ECHILD;
+        return -1;
+    }
+    const pid_t was = p->pid;
+    if (status)
+        *status = p->status;
+    *p = (struct process){.kind = PROCESS_NONE};
+    return was;
+}
+
+int __wrap_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
+{
+    bool children;
+    if (!host.on)
+        return __real_waitid(type, id, info, options);
+    const struct process *p = zombie_of(0, &children);
+    memset(info, 0, sizeof(*info));
+    if (p)
+        info->si_pid = p->pid;
+    if (!children)
+        errno = ECHILD;
+    return children ? 0 : -1;
+}
+
+int __wrap_kill(pid_t pid, int signo)
+{
+    struct process *p = host.on ? process_of(pid < 0 ? -pid : pid) : NULL;
+    if (!host.on)
+        return __real_kill(pid, signo);
+    if (p && (p->alive || (p->zombie && pid > 0)))
+        return p->alive ? process_signal(p, signo) : 0;
+    errno = ESRCH;
+    return -1;
+}

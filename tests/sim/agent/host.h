@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* host.h - a machine on a virtual clock, for the agent's real code
+ *
+ * The agent under test is attempt_run(), whole and unchanged, with its socket, its spool and its pipes, as a virtual
+ * process (tests/sim/virtual_process.h). Simulated are the processes that it starts, and what it learns from the kernel
+ * and from other programs. A seed replays to the same bytes.
+ *
+ *   host.c   chance, children, signals          ranks.c  what simulated processes do
+ *   peer.c   a controller at the agent's socket rules.c  what must hold
+ *   stand_ins.c  functions of the agent that look at the real machine
+ *   ../sim_agent.c  seeds
+ */
+#ifndef TESTS_SIM_AGENT_HOST_H
+#define TESTS_SIM_AGENT_HOST_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tests/sim/virtual_process.h"
+
+struct flight;
+
+enum { NS_PER_MS = 1000000, PROCESSES = 64, RANKS_MOST = 8, TEAMS = 64, FIRST_PID = 5000000 };
+#define NEVER INT64_MAX
+
+/* What goes wrong in a generation, at one rank, in one step. */
+enum fate {
+    FATE_NONE,
+    FATE_EXIT,    /* it says why, and exits */
+    FATE_SIGNAL,  /* a signal that nobody of jobctl sent */
+    FATE_HANG,    /* it never ends its phase, and takes no SIGTERM */
+    FATE_STOPPED, /* SIGSTOP from outside */
+    FATE_SLOW,    /* one long step, within every limit: not a fault */
+    FATE_ORPHAN,  /* it leaves a child and fails */
+    FATE_REFUSED, /* it cannot be started */
+    FATES
+};
+
+enum process_kind { PROCESS_NONE, PROCESS_RANK, PROCESS_SETUP, PROCESS_TOOL, PROCESS_CHILD };
+enum place { AT_START, AT_DATA, AT_WORK, AT_REDUCE, AT_SAVE, AT_END, AT_DETACHED, AT_HUNG };
+
+struct process {
+    enum process_kind kind;
+    int pid, generation, rank;
+    bool alive, zombie, stopped, command;
+    int status;
+    int out, events, control; /* its ends of the pipes, -1: closed */
+    struct flight *flight;
+    char flight_path[300];
+    enum place place;
+    int64_t step, due;
+    bool asked_to_stop, asked_to_save, rejoins;
+    bool leaves; /* all have agreed to stop at this step */
+    uint64_t output_bytes;
+    char line[4096]; /* of its control pipe */
+    size_t line_size;
+};
+
+/* A generation, as it really is. */
+struct team {
+    int np;
+    enum fate fate;
+    int rank, code;          /* of the fate */
+    int64_t at_step;
+    int64_t struck;          /* when the fate happened; 0: not yet */
+    int64_t from, step;      /* steps at its start; completed by all */
+    int64_t told_step, told; /* the newest step line, and its time */
+    bool done;
+};
+
+struct plan {
+    int np;
+    int64_t steps, save_every, step_ms, data_us;
+    bool command, has_setup;
+    int64_t restarts, no_progress, backoff_min_ms, backoff_max_ms;
+    int fault_odds; /* one generation in so many has no fault */
+};
+
+struct host {
+    bool on, verbose;
+    int64_t began, until; /* ns */
+    struct sim_process *agent;
+    char dir[120], run_dir[140];
+    struct plan plan;
+    struct process processes[PROCESSES];
+    int next_pid;
+    int64_t saved_step; /* of the newest checkpoint */
+    struct team teams[TEAMS];
+    int generations;
+    char broken[600];
+    uint64_t digest;
+    long counts[FATES];
+};
+
+extern struct host host;
+
+/* host.c */
+void host_begin(uint64_t seed);
+void host_end(void);
+int host_keep(int fd); /* moves a descriptor of the world out of the agent's way */
+int host_descriptors(void); /* open ones, without those of the world */
+int64_t now(void);
+int64_t ms(int64_t n);
+void broke(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void digest(const char *text);
+void child_died(void);
+
+/* ranks.c */
+void team_draw(int generation, int np);
+bool ranks_listen(void);   /* true: something was read */
+int64_t ranks_due(void);
+void ranks_run(void);      /* those that are due */
+int process_signal(struct process *p, int signo);
+int processes_alive(int generation); /* 0: all, without tools */
+struct process *process_of(int pid);
+
+/* peer.c */
+void peer_begin(void);
+bool peer_listen(void);
+int64_t peer_due(void);
+void peer_run(void);
+void peer_look(void);
+void peer_end(void);
+
+/* rules.c */
+void rules_event(const json_t *event);     /* as the agent stored it; in order, each once */
+void rules_stop(int64_t grace_ms);
+void rules_heartbeat(const json_t *body, bool settled);
+void rules_look(void);                     /* whenever the world acts */
+void rules_end(void);
+
+#endif

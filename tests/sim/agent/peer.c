@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peer.c - a controller at the agent's socket: launches, acknowledges, stops, and is cut off; see host.h */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/attempt/spool.h"
+#include "agent/os/unix_socket.h"
+#include "agent/wire/frame.h"
+#include "engine/base/err.h"
+#include "engine/base/json_make.h"
+#include "tests/sim/agent/host.h"
+
+enum { EVENTS = 20000, AT_ONCE_MS = 20, BEAT_MS = 1100 };
+
+static struct {
+    int fd;
+    struct frame_reader *reader;
+    int64_t connects, cuts, acks, stops, saves; /* when it does so next */
+    int64_t since;                 /* connected and launched */
+    int64_t beat, heard;           /* the last heartbeat, the last message */
+    json_t *events[EVENTS];        /* as received, by seq - 1 */
+    int64_t received, committed;
+    int64_t next_seq;              /* on this connection */
+    bool ended;                    /* attempt_ended was received */
+    int64_t ended_at;
+} peer;
+
+static void cut(const char *why)
+{
+    if (peer.fd < 0)
+        return;
+    say("the controller is cut off: %s", why);
+    close(peer.fd);
+    frame_reader_destroy(peer.reader);
+    peer.reader = NULL;
+    peer.fd = -1;
+    peer.since = 0;
+    peer.received = peer.committed; /* what was not committed is forgotten */
+    peer.connects = now() + ms(sim_chance() % 3 ? sim_between(1, 2000) : sim_between(1000, 40000));
+}
+
+static void send_to(enum wire_message number, json_t *body)
+{
+    struct err err = {0};
+    const struct wire_id id = {7, 1, "0123456789abcdef"};
+    size_t size = 0;
+    char *frame = frame_pack(number, &id, body, &size, &err);
+    if (!frame)
+        broke("the controller cannot speak: %s", err.text);
+    else if (send(peer.fd, frame, size, MSG_NOSIGNAL) != (ssize_t)size)
+        say("the controller's message %d is lost", (int)number);
+    free(frame);
+}
+
+static json_t *spec_of(const struct plan *plan)
+{
+    json_t *spec = json_make("{s:{s:i}, s:s}", "resources", "ranks", plan->np, "workdir", host.dir);
+    if (plan->command)
+        json_object_set_new(spec, "run", json_string("python train.py"));
+    else
+        json_object_set_new(spec, "train", json_object());
+    if (plan->has_setup)
+        json_object_set_new(spec, "setup", json_string("make"));
+    return spec;
+}
+
+static void launch(void)
+{
+    const struct plan *plan = &host.plan;
+    send_to(WIRE_LAUNCH,
+            json_make("{s:s, s:o, s:s, s:s, s:s, s:o, s:I, s:{}, s:{s:I, s:I, s:I, s:I}, s:{s:i, s:i, s:i, s:s}}", "name",
+                      "test", "spec", spec_of(plan), "spec_digest", "", "run_dir", host.run_dir, "job_dir", host.dir,
+                      "ckpt_dir", json_text_f("%s/checkpoints", host.dir), "acked", (json_int_t)peer.committed, "secrets",
+                      "budget", "restarts", (json_int_t)plan->restarts, "backoff_min_ms",
+                      (json_int_t)plan->backoff_min_ms, "backoff_max_ms", (json_int_t)plan->backoff_max_ms,
+                      "no_progress", (json_int_t)plan->no_progress, "history", "failures_without_progress", 0,
+                      "same_fingerprint", 0, "last_step", 0, "fingerprint", ""));
+    peer.next_seq = peer.committed + 1;
+    peer.since = peer.beat = peer.heard = now();
+}
+
+/* --- what it hears ----------------------------------------------------------------------------------------- */
+
+static void take_event(const json_t *body)
+{
+    const int64_t seq = json_integer_value(json_object_get(body, "seq")),
+                  stored = json_integer_value(json_object_get(body, "mono_ns"));
+    const char *kind = json_string_value(json_object_get(body, "kind"));
+    if (seq != peer.next_seq)
+        broke("event %lld (%s) arrives, and %lld is due", (long long)seq, kind, (long long)peer.next_seq);
+    if (seq > EVENTS)
+        broke("%lld events", (long long)seq);
+    peer.next_seq++;
+    if (peer.since && stored > peer.since && now() - stored > ms(AT_ONCE_MS))
+        broke("event %lld (%s) arrives %lld ms after it was stored", (long long)seq, kind,
+              (long long)((now() - stored) / NS_PER_MS));
+    json_t **known = &peer.events[seq - 1];
+    if (*known && !json_equal(*known, body))
+        broke("event %lld (%s) is another one when it is sent again", (long long)seq, kind);
+    if (!*known) {
+        *known = json_deep_copy(body);
+        rules_event(*known);
+    }
+    peer.received = seq;
+    if (strcmp(kind, "attempt_ended") == 0 && !peer.ended) {
+        peer.ended = true;
+        peer.ended_at = now();
+    }
+    if (peer.acks == NEVER)
+        peer.acks = now() + (sim_chance() % 4 ? 0 : ms(sim_between(0, 3000)));
+}
+
+static bool take(void *arg, const struct wire_row *row, const json_t *body)
+{
+    (void)arg;
+    peer.heard = now();
+    if (row->number == WIRE_HELLO) {
+        launch();
+    } else if (row->number == WIRE_EVENT) {
+        take_event(body);
+    } else if (row->number == WIRE_HEARTBEAT) {
+        rules_heartbeat(body, now() - peer.since > ms(1500));
+        peer.beat = now();
+    }
+    return true;
+}
+
+bool peer_listen(void)
+{
+    char bytes[65536];
+    struct err err = {0};
+    const ssize_t n = peer.fd < 0 ? -1 : recv(peer.fd, bytes, sizeof(bytes), 0);
+    if (n < 0)
+        return false;
+    if (n == 0) {
+        if (!peer.ended)
+            broke("the agent closed the connection");
+        cut("the agent closed the connection");
+        return false;
+    }
+    if (frame_read_all(peer.reader, bytes, (size_t)n, take, NULL, &err) < 0)
+        broke("the agent's message: %s", err.text);
+    return true;
+}
+
+/* --- what it does ------------------------------------------------------------------------------------------- */
+
+static void connect_to(void)
+{
+    char path[200];
+    struct err err = {0};
+    peer.connects = NEVER;
+    if (!sim_alive(host.agent))
+        return;
+    snprintf(path, sizeof(path), "%s/agent.sock", host.run_dir);
+    peer.fd = host_keep(unix_socket_connect(path, true, &err));
+    if (peer.fd < 0) {
+        broke("no connection to the agent: %s", err.text);
+        return;
+    }
+    fcntl(peer.fd, F_SETFL, O_NONBLOCK);
+    frame_reader_create(&peer.reader, TO_CONTROLLER, NULL);
+    say("the controller connects");
+}
+
+static void stop(void)
+{
+    const int64_t grace_ms = sim_between(0, 20000);
+    peer.stops = NEVER;
+    if (!peer.since || peer.ended) {
+        peer.stops = peer.ended ? NEVER : now() + ms(500);
+        return;
+    }
+    say("the controller stops the attempt, grace %lld ms", (long long)grace_ms);
+    rules_stop(grace_ms);
+    send_to(WIRE_STOP, json_make("{s:s, s:I, s:b}", "reason", "asked", "grace_ms", (json_int_t)grace_ms, "checkpoint",
+                                 (int)(sim_chance() % 2)));
+}
+
+static bool is_due(int64_t *at)
+{
+    if (*at > now())
+        return false;
+    *at = NEVER;
+    return true;
+}
+
+void peer_run(void)
+{
+    if (is_due(&peer.connects) && peer.fd < 0)
+        connect_to();
+    if (is_due(&peer.acks) && peer.since) {
+        peer.committed = peer.received;
+        send_to(WIRE_ACK, json_make("{s:I}", "seq", (json_int_t)peer.committed));
+    }
+    if (is_due(&peer.saves) && peer.since) {
+        send_to(WIRE_CHECKPOINT, json_object());
+        peer.saves = now() + ms(sim_between(5000, 60000));
+    }
+    if (peer.stops <= now())
+        stop();
+    if (is_due(&peer.cuts)) {
+        cut("its link");
+        peer.cuts = now() + ms(sim_between(1000, 120000));
+    }
+}
+
+int64_t peer_due(void)
+{
+    const int64_t all[] = {peer.connects, peer.acks, peer.saves, peer.stops, peer.fd < 0 ? NEVER : peer.cuts,
+                           peer.since && !peer.ended ? peer.beat + ms(BEAT_MS) + 1 : NEVER};
+    int64_t due = NEVER;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        due = all[i] < due ? all[i] : due;
+    return due;
+}
+
+void peer_look(void)
+{
+    if (peer.since && !peer.ended && now() - peer.beat > ms(BEAT_MS))
+        broke("no heartbeat for %lld ms", (long long)((now() - peer.beat) / NS_PER_MS));
+    if (peer.ended && peer.committed >= peer.received && peer.since && now() - peer.ended_at > ms(10000))
+        broke("the attempt is over and acknowledged, and the agent stays");
+}
+
+void peer_begin(void)
+{
+    peer.fd = -1;
+    peer.connects = now() + ms(sim_between(0, 2000));
+    peer.acks = NEVER;
+    peer.cuts = sim_chance() % 2 ? NEVER : now() + ms(sim_between(1000, 60000));
+    peer.stops = sim_chance() % 3 ? NEVER : now() + ms(sim_between(0, 300000));
+    peer.saves = sim_chance() % 2 ? NEVER : now() + ms(sim_between(1000, 60000));
+}
+
+void peer_end(void)
+{
+    peer_listen();
+    if (!peer.ended)
+        broke("the agent has left without attempt_ended");
+    if (peer.fd >= 0)
+        cut("the end");
+}
