@@ -22,6 +22,7 @@
 #include "agent/nodes/leader.h"
 #include "agent/os/event_loop.h"
 #include "agent/os/log.h"
+#include "agent/printed/python_stack.h"
 #include "agent/os/run_dir.h"
 #include "agent/plan/gpu_selftest_child.h"
 #include "agent/probe/gpu_sampler.h"
@@ -49,7 +50,9 @@ static void keep_stacks(const struct attempt *a, const struct agent_exit *e)
 {
     char who[64];
     const char *lines = e->last_lines ? e->last_lines : "";
-    const char *stacks = strstr(lines, "Fatal Python error: Aborted");
+    const char *stacks = strstr(lines, PYTHON_STACK_HEAD);
+    if (!stacks)
+        stacks = strstr(lines, "Fatal Python error: Aborted");
     if (!stacks && strstr(lines, "(most recent call first)"))
         stacks = lines; /* with many threads the first ones are cut off */
     snprintf(who, sizeof(who), "rank %d, stacks of Python", e->rank);

@@ -52,6 +52,7 @@ void agent_core_tell_over(struct agent_core *c, int64_t now_ms, struct agent_eff
     json_t *held = progress_tracker_held(&c->tracker);
     if (held)
         agent_effects_step(out, held);
+    root_cause_places(&c->blame);
     int64_t gained = progress_tracker_gained(&c->tracker);
     if (c->blame.failed) {
         char now[FINGERPRINT];

@@ -66,7 +66,6 @@ void agent_core_exited(struct agent_core *c, const struct agent_input *in, struc
     /* The exit code of a command that is being stopped is not a failure. */
     if (c->job.engine || !c->stop_asked)
         root_cause_consider(&c->blame, e, &v, in->now_ms);
-
     root_cause_stack(&c->blame, e);
 
     agent_core_end_others(c, in->now_ms, out);
@@ -75,9 +74,7 @@ void agent_core_exited(struct agent_core *c, const struct agent_input *in, struc
 
 bool agent_core_wants_stacks(const struct agent_core *c)
 {
-    const enum cause cause = c->blame.verdict.cause;
-    return !c->job.engine && !c->stop_asked && c->blame.exit.none &&
-           (cause == CAUSE_HANG_INIT || cause == CAUSE_HANG_STEP);
+    return !c->job.engine && !c->stop_asked && root_cause_hangs(&c->blame);
 }
 
 /* Nothing is stopped before the report is written, or is late. */

@@ -21,14 +21,20 @@ struct root_cause {
     int64_t           at_ms;
     struct verdict    verdict;
     struct agent_exit exit;     /* its texts are not kept */
-    json_t *evidence;           /* the last output lines, or where a Python program hangs; an array, or NULL */
+    json_t *evidence;           /* the last output lines, or where ranks of a Python program hang; an array, or NULL */
+    json_t *stands;             /* of those: [{"rank":1, "waits":false, "place":"train.py:13", "call":""}], or NULL */
 };
 
 void root_cause_clear(struct root_cause *b);
 void root_cause_set(struct root_cause *b, const struct agent_exit *e, const struct verdict *v, int64_t now_ms);
 /* Replaces the root cause if this failure takes precedence. */
 void root_cause_consider(struct root_cause *b, const struct agent_exit *e, const struct verdict *v, int64_t now_ms);
-/* A hung rank that was asked for its stacks has ended: where it hung becomes the evidence. */
+/* Was it a hang, not an exit? */
+bool root_cause_hangs(const struct root_cause *b);
+/* A hung rank that was asked for its stacks has ended: keeps where it stood (agent/printed/python_stack.h). */
 void root_cause_stack(struct root_cause *b, const struct agent_exit *e);
+/* All have ended: where they stood becomes the evidence and a part of the verdict's text. Those that wait for others
+ * come last: the first one is behind. */
+void root_cause_places(struct root_cause *b);
 
 #endif

@@ -83,23 +83,6 @@ static int dial(const char *address)
     return fd;
 }
 
-/* "localhost:4711" from NCCL_RAS_ADDR in the process's environment; "" if unset. */
-static void ras_address(char *out, size_t size, int pid)
-{
-    static const char name[] = "NCCL_RAS_ADDR=";
-    char path[64], *entry = NULL;
-    size_t room = 0;
-    out[0] = '\0';
-    snprintf(path, sizeof(path), "/proc/%d/environ", pid);
-    FILE *f = fopen(path, "re");
-    while (f && !out[0] && getdelim(&entry, &room, '\0', f) > 0)
-        if (strncmp(entry, name, sizeof(name) - 1) == 0)
-            snprintf(out, size, "%s", entry + sizeof(name) - 1);
-    free(entry);
-    if (f)
-        fclose(f);
-}
-
 int inspect_ras(FILE *out, const char *address)
 {
     static const char ask[] = "CLIENT PROTOCOL 2\nTIMEOUT 1\nVERBOSE STATUS\n";
@@ -144,7 +127,7 @@ int inspect_print(FILE *out, const int *pids, int n, struct err *err)
 {
     char address[256];
     unsetenv("DEBUGINFOD_URLS"); /* gdb must not download symbols now */
-    ras_address(address, sizeof(address), n > 0 ? pids[0] : 0);
+    process_variable(address, sizeof(address), n > 0 ? pids[0] : 0, "NCCL_RAS_ADDR");
     inspect_ras(out, address[0] ? address : NULL);
     print_gpus(out); /* before the stacks, which may use up the remaining time */
     for (int i = 0; i < n; i++)

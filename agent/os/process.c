@@ -49,3 +49,20 @@ void process_program(char *out, size_t size, int64_t pid)
     const char *base = strrchr(exe, '/');
     snprintf(out, size, "%.*s", (int)size - 1, base ? base + 1 : exe);
 }
+
+bool process_variable(char *out, size_t size, int64_t pid, const char *name)
+{
+    char path[64], *entry = NULL;
+    const size_t n = strlen(name);
+    size_t room = 0;
+    out[0] = '\0';
+    snprintf(path, sizeof(path), "/proc/%lld/environ", (long long)pid);
+    FILE *f = fopen(path, "re");
+    while (f && !out[0] && getdelim(&entry, &room, '\0', f) > 0)
+        if (strncmp(entry, name, n) == 0 && entry[n] == '=')
+            snprintf(out, size, "%s", entry + n + 1);
+    free(entry);
+    if (f)
+        fclose(f);
+    return out[0];
+}

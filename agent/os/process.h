@@ -3,6 +3,7 @@
 #ifndef AGENT_OS_PROCESS_H
 #define AGENT_OS_PROCESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,5 +18,8 @@ char process_state(int64_t pid);
 
 /* The signals that it catches: bit SIGNO - 1; 0 when unreadable. */
 uint64_t process_caught(int64_t pid);
+
+/* A variable of the environment with which it was started, "" if unset or unreadable; false: none. */
+bool process_variable(char *out, size_t size, int64_t pid, const char *name);
 
 #endif

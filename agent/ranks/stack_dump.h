@@ -10,7 +10,8 @@
  *   else                                 SIGTERM
  *
  * The last call sends SIGABRT to all remaining processes that catch it; SIGKILL follows. Descendants of an aborted
- * process (workers of a DataLoader) are left to that process. No core file is written.
+ * process (workers of a DataLoader) are left to that process. No core file is written. Processes are aborted one after
+ * the other, each after a line with its rank ($RANK), so the workers of torchrun can be told apart.
  */
 #ifndef AGENT_RANKS_STACK_DUMP_H
 #define AGENT_RANKS_STACK_DUMP_H

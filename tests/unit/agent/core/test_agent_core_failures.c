@@ -321,23 +321,6 @@ static void the_same_failure_three_times_is_enough(void **state)
            "\"the same failure 3 times without progress: rank 0 exited with code 3; no reason was printed\"");
 }
 
-/* The frames of the main thread, innermost first: where it hangs, also in `why`. */
-static void a_hung_script_says_where(void **state)
-{
-    (void)state;
-    launch(1, false, false);
-    spawned(1);
-    hang(1, 0, false);
-    feed((struct agent_input){
-        .kind = INPUT_RANK_EXITED,
-        .exited = {.generation = 1, .rank = 0, .signalled = true, .signo = 6, .last_lines =
-                   "step 7\nFatal Python error: Aborted\n\nThread 0x01 (most recent call first):\n  File \"b.py\", line 9 in f\n"
-                   "\nCurrent thread 0x02 (most recent call first):\n  File \"q.py\", line 3 in get\n"
-                   "  File \"a.py\", line 4 in <module>\n\nExtension modules: x (total: 1)\n"}});
-    expect(field("evidence"), "[\"stack of rank 0, innermost call first:\",\"  File \\\"q.py\\\", line 3 in get\","
-           "\"  File \\\"a.py\\\", line 4 in <module>\"]");
-}
-
 /* Each hang before the first step puts one more to what is set; a step proves the path good. */
 static void a_hang_before_the_first_step_gets_a_remedy(void **state)
 {
@@ -607,7 +590,6 @@ int main(void)
         TEST(an_echo_does_not_hide_the_cause),
         TEST(the_same_failure_three_times_is_enough),
         TEST(a_hang_before_the_first_step_gets_a_remedy),
-        TEST(a_hung_script_says_where),
         TEST(what_helped_before_is_set_from_the_start),
         TEST(history_counts),
         TEST(only_new_steps_are_progress),
