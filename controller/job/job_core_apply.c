@@ -370,9 +370,8 @@ static void apply_rebuilt(struct job_core *c, const struct core_event *e)
 
 static void apply_done(struct job_core *c, const struct core_event *e)
 {
-    enum job_result result = RESULT_FAILED;
-    job_result_parse(&result, field_text(e->body, "result"));
-    c->result = result;
+    if (job_result_parse(&c->result, field_text(e->body, "result")) < 0 || c->result == RESULT_NONE)
+        c->result = RESULT_FAILED;
     c->exit_code = (int)field_safe_int(e->body, "exit_code", 1);
     c->ended_ms = e->at_ms;
     job_goodput_close(&c->goodput);

@@ -152,6 +152,8 @@ static int encode_plain(const struct tokenizer *t, struct token_ids *out, const 
 {
     const size_t from = out->n;
     uint32_t c;
+    if (n == 0)
+        return 0; /* out->id may be NULL */
     if (reserve(out, 3 * n, err) < 0)
         return -1;
     for (size_t i = 0, k; i < n; i += k ? k : 1) {
