@@ -50,13 +50,17 @@ bool reserve_use(struct home *h, const struct err *err)
 void reserve_full(char *out, size_t size, const struct home *h, int errnum)
 {
     struct statvfs s;
-    char room[48] = "is full", bytes[32];
-    if (errnum == ENOSPC && statvfs(h->path, &s) == 0) {
+    char bytes[32];
+    const char *what = errnum == EDQUOT ? "has reached your quota; `quota` shows its bytes and files" : "is full";
+    int n = snprintf(out, size, "the disk of %s %s", h->path, what);
+    if (errnum == ENOSPC && n > 0 && (size_t)n < size && statvfs(h->path, &s) == 0) {
         job_view_bytes(bytes, sizeof(bytes), (int64_t)(s.f_bavail * s.f_frsize));
-        snprintf(room, sizeof(room), "is full: %s free", bytes);
+        const bool no_files = s.f_files > 0 && s.f_favail == 0;
+        n += snprintf(out + n, size - (size_t)n, ": %s%s free", no_files ? "0 inodes (no room for another file) and " : "",
+                      bytes);
     }
-    snprintf(out, size, "the disk of %s %s; free some space, for example with \"jobctl prune --keep 100\"", h->path,
-             room);
+    if (n > 0 && (size_t)n < size)
+        snprintf(out + n, size - (size_t)n, "; free some space, for example with \"jobctl prune --keep 100\"");
 }
 
 void reserve_explain(const struct home *h, struct err *err)
