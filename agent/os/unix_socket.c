@@ -135,3 +135,10 @@ int unix_socket_check_peer(int fd, struct err *err)
                        (unsigned)who.uid, (unsigned)geteuid());
     return 0;
 }
+
+int64_t unix_socket_peer(int fd)
+{
+    struct ucred who;
+    socklen_t size = sizeof(who);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0 ? 0 : who.pid;
+}

@@ -9,6 +9,7 @@
 #define AGENT_OS_UNIX_SOCKET_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct err;
 
@@ -23,5 +24,8 @@ int unix_socket_connect(const char *path, bool nonblocking, struct err *err);
 
 /* 0 if the peer runs as the same user or as root; else ERR_CONFLICT. */
 int unix_socket_check_peer(int fd, struct err *err);
+
+/* The process at the other end; of a connection, the one that listens. 0: not known. */
+int64_t unix_socket_peer(int fd);
 
 #endif

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "engine/base/buf.h"
+#include "agent/os/process.h"
 #include "agent/os/unix_socket.h"
 #include "controller/base/autostart.h"
 #include "controller/base/client_internal.h"
@@ -33,7 +34,7 @@
 #include "engine/base/err.h"
 #include "engine/base/field.h"
 
-enum { ANSWER_MAX = 256 << 20, PATH_SIZE = 2048, PAUSE_MS = 100, PATIENCE_S = 30, FRESH_S = 1 };
+enum { ANSWER_MAX = 256 << 20, PATH_SIZE = 2048, PAUSE_MS = 100, PATIENCE_S = 30, FRESH_S = 1, SILENT_S = 4 };
 
 static size_t take_bytes(char *bytes, size_t size, size_t count, void *user)
 {
@@ -44,13 +45,28 @@ static size_t take_bytes(char *bytes, size_t size, size_t count, void *user)
     return n;
 }
 
+/* A daemon that does not answer: its process may be stopped, and then it never will. libcurl asks once a second. */
+static bool gave_up(struct client *c)
+{
+    if (c->far || c->answer.size > 0 || clock_s() - c->asked_s < SILENT_S)
+        return false;
+    const char state = process_state(c->daemon_pid);
+    c->daemon_stopped = state == 'T' || state == 't';
+    if (!c->daemon_stopped && !c->silent && !c->noted) {
+        fprintf(stderr, "jobctl: the daemon (pid %lld, state %c) has not answered for %d s; waiting for it\n",
+                (long long)c->daemon_pid, state ? state : '?', SILENT_S);
+        c->noted = true;
+    }
+    return c->daemon_stopped;
+}
+
 static int stop_asked(void *user, curl_off_t a, curl_off_t b, curl_off_t x, curl_off_t y)
 {
     (void)a;
     (void)b;
     (void)x;
     (void)y;
-    return client_is_stopped(user);
+    return client_is_stopped(user) || gave_up(user);
 }
 
 /* Its answer is read in any schema: it tells which daemon that is. */
@@ -84,6 +100,7 @@ static int reach_here(struct client *c, struct err *err)
                        "such as jobctl status");
     if (fd < 0 && (fd = autostart(c->socket, err)) < 0)
         return -1;
+    c->daemon_pid = unix_socket_peer(fd);
     close(fd);
     return 0;
 }
@@ -247,6 +264,10 @@ static int transport_failed(struct client *c, CURLcode rc, bool question, struct
 {
     if (client_is_stopped(c))
         return err_set(err, ERR_CONFLICT, "interrupted");
+    if (c->daemon_stopped)
+        return err_set(err, ERR_SYSTEM, "the daemon (pid %lld) does not answer: its process is stopped; run "
+                       "`kill -CONT %lld` to let it go on (jobs keep running)", (long long)c->daemon_pid,
+                       (long long)c->daemon_pid);
     if (c->far && rc == CURLE_COULDNT_CONNECT && c->no_connection.code != ERR_NONE)
         return err_set(err, c->no_connection.code, "%s", c->no_connection.text);
     if (c->far && !question)
@@ -262,6 +283,8 @@ static int transport_failed(struct client *c, CURLcode rc, bool question, struct
 static CURLcode transfer(struct client *c)
 {
     buf_clear(&c->answer);
+    c->asked_s = clock_s();
+    c->noted = false;
     const CURLcode rc = curl_easy_perform(c->curl);
     if (rc == CURLE_OK)
         c->answered_s = clock_s();
@@ -284,7 +307,7 @@ static int repeat_far(struct client *c, CURLcode *rc, struct err *err)
  * POST without a key is not repeated: it may have been carried out. */
 static int repeat(struct client *c, CURLcode *rc, struct err *err)
 {
-    if (!c->start || client_is_stopped(c))
+    if (!c->start || client_is_stopped(c) || c->daemon_stopped)
         return 0;
     if (c->far)
         return repeat_far(c, rc, err);
@@ -327,6 +350,7 @@ static int perform(struct client *c, json_t **answer, const char *path, bool que
     c->found.count = c->found.more = 0;
     snprintf(url, sizeof(url), "http://%s%s", c->far ? "127.0.0.1" : "jobctl", path); /* an address: no name is looked up */
     curl_easy_setopt(c->curl, CURLOPT_URL, url);
+    c->silent = strstr(path, "wait_s=") || strstr(path, "timeout_s=");
     CURLcode rc = transfer(c);
     c->unanswered = true;
     if (rc != CURLE_OK && question && repeat(c, &rc, err) < 0)

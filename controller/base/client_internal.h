@@ -20,6 +20,11 @@ struct client {
     const volatile int *stop;
     bool                start;          /* start the daemon if it is not running */
     struct diagnostics  found;
+    int64_t             daemon_pid;     /* of this machine's daemon, 0: not known */
+    double              asked_s;        /* when the present request began */
+    bool                silent;         /* its answer may take long: a wait for an event */
+    bool                noted;          /* already reported that there is no answer yet */
+    bool                daemon_stopped; /* its process is: the request is given up */
     /* used with a far host */
     bool                far;
     int                 ready;          /* a connected socket for libcurl's next connection; or -1 */

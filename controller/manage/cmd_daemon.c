@@ -152,14 +152,16 @@ static int run_daemon(struct call *call)
 
 enum { STOP_WITHIN_S = 60, LOOK_MS = 20 };
 
-/* What the running daemon says of itself; a new reference, or NULL: none runs. */
-static json_t *running(struct client *c)
+/* A running daemon's connection and its own description, which the caller frees; both NULL: none runs. */
+static int running(struct client **c, json_t **version, struct err *err)
 {
     struct err none = { 0 };
-    json_t *version = NULL;
-    if (c && client_get(c, &version, &none, "/v1/version") < 0)
-        return NULL;
-    return version;
+    client_open(c, false, &none);
+    if (!*c || client_get(*c, version, err, "/v1/version") == 0)
+        return 0;
+    client_close(*c);
+    client_open(c, false, &none); /* it may just have ended */
+    return *c ? -1 : 0;
 }
 
 /* Also where nobody reaps it, as in a container whose first process does not care. */
@@ -182,33 +184,32 @@ static int wait_for_end(pid_t pid, struct err *err)
 }
 
 /* 1: stopped; 0: none ran. */
-static int stop(struct call *call, struct client *c)
+static int stop(struct call *call, struct client *c, const json_t *version)
 {
-    json_t *version = running(c), *answer = NULL, *body = json_object();
+    json_t *answer = NULL, *body = json_object();
     const pid_t pid = (pid_t)json_integer_value(json_object_get(version, "pid"));
     int rc = 0;
     if (version && client_post(c, &answer, "/v1/shutdown", body, &call->err) < 0)
         rc = -1;
     else if (version)
         rc = wait_for_end(pid, &call->err) < 0 ? -1 : 1;
-    json_decref(version);
     json_decref(answer);
     json_decref(body);
     return rc;
 }
 
-static int do_stop(struct call *call, struct client *c)
+static int do_stop(struct call *call, struct client *c, json_t *version)
 {
-    const int rc = stop(call, c);
+    const int rc = stop(call, c, version);
     if (rc >= 0)
         fprintf(call->out.file, "The daemon %s.\n", rc > 0 ? "has stopped; jobs continue, and the next command starts it "
                                                             "again" : "is not running");
     return rc < 0 ? -1 : 0;
 }
 
-static int do_restart(struct call *call, struct client *c)
+static int do_restart(struct call *call, struct client *c, json_t *version)
 {
-    const int rc = stop(call, c);
+    const int rc = stop(call, c, version);
     if (rc < 0 || detach(&call->err) < 0)
         return -1;
     fprintf(call->out.file, "The daemon %s; jobs continue.\n",
@@ -231,9 +232,8 @@ static int print_status(struct call *call, struct client *c, const json_t *versi
     return 0;
 }
 
-static int do_status(struct call *call, struct client *c)
+static int do_status(struct call *call, struct client *c, json_t *version)
 {
-    json_t *version = running(c);
     int rc = version ? 0 : NOT_RUNNING;
     json_object_del(version, "schema");
     if (call->json)
@@ -242,7 +242,6 @@ static int do_status(struct call *call, struct client *c)
         rc = print_status(call, c, version);
     else
         fprintf(call->out.file, "The daemon is not running; the next command starts it.\n");
-    json_decref(version);
     return rc;
 }
 
@@ -250,21 +249,21 @@ static int run(struct call *call)
 {
     static const struct {
         const char *word;
-        int       (*run)(struct call *call, struct client *c);
+        int       (*run)(struct call *call, struct client *c, json_t *version);
     } orders[] = { { "stop", do_stop }, { "restart", do_restart }, { "status", do_status } };
     const char *word = call->options.nargs ? call->options.args[0] : "";
     if (!word[0])
         return run_daemon(call);
     for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
         struct client *c = NULL;
-        struct err none = { 0 };
+        json_t *version = NULL;
         if (strcmp(orders[i].word, word) != 0)
             continue;
         if (options_has(&call->options, "detach") || options_has(&call->options, "ready-fd"))
             return err_set(&call->err, ERR_USAGE, "daemon %s takes neither --detach nor --ready-fd", word);
-        client_open(&c, false, &none);
-        const int rc = orders[i].run(call, c);
+        const int rc = running(&c, &version, &call->err) < 0 ? -1 : orders[i].run(call, c, version);
         client_close(c);
+        json_decref(version);
         return rc;
     }
     return err_set(&call->err, ERR_USAGE, "unknown word \"%.40s\"; use jobctl daemon stop, restart or status, or "
