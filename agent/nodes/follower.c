@@ -24,6 +24,7 @@
 #include "agent/os/log.h"
 #include "agent/os/process.h"
 #include "engine/base/signal_number.h"
+#include "agent/probe/gpu_numbers.h"
 #include "agent/ranks/cleanup.h"
 #include "agent/ranks/launch_env.h"
 #include "agent/ranks/snapshot_memfds.h"
@@ -288,6 +289,7 @@ static int start(struct follower *f, const json_t *body, int *n, struct err *err
         .fetch = field_true(body, "fetch"),
         .deadline_s = field_int(body, "deadline_s", 0),
         .plan = f->plan,
+        .gpus_moved = !gpu_numbers_hold(json_object_get(f->plan, "ranks")),
         .fallbacks = (int)field_int(body, "fallbacks", 0),
         .fence = f->fence,
         .secrets = json_object_get(launch, "secrets"),

@@ -12,6 +12,7 @@
 #include "engine/base/err.h"
 #include "engine/base/field.h"
 #include "engine/base/json_make.h"
+#include "engine/base/text_append.h"
 
 /* A count; -1 if it is absent or the word `auto`. */
 static int count_of(const struct plan_view *v, const char *key)
@@ -202,17 +203,39 @@ static void set_threads(struct plan_view *v)
              v->cpus == 1 ? "" : "s", v->np, v->np == 1 ? "" : "s");
     plan_set_unset(v, "OMP_NUM_THREADS", value, why, fact);
     json_object_set_new(v->plan, "threads", json_integer(threads));
+    json_object_set_new(v->plan, "cpus", json_integer(v->cpus));
 }
 
 /* --- devices ------------------------------------------------------------------------------- */
 
-static json_t *rank_of(const struct plan_view *v, int i)
+/* With CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA numbers the GPUs as NVML does, unless it leaves one out, divides one, or the
+ * driver lists one twice; in a container the others are missing. */
+static bool numbers_are_exact(const struct plan_view *v)
+{
+    const char *before = "", *order = field_text(json_object_get(v->spec, "env"), "CUDA_DEVICE_ORDER");
+    bool exact = !field_true(v->facts, "wsl") && !json_is_object(json_object_get(v->spec, "image")) &&
+                 (!order[0] || strcmp(order, "PCI_BUS_ID") == 0);
+    size_t i;
+    const json_t *gpu;
+    json_array_foreach(json_object_get(v->facts, "gpus"), i, gpu)
+    {
+        const char *pci = field_text(gpu, "pci");
+        exact = exact && field_true(gpu, "healthy") && !field_true(gpu, "mig") && strcmp(pci, before) > 0 &&
+                field_int(gpu, "index", -1) == (int64_t)i;
+        before = pci;
+    }
+    return exact;
+}
+
+static json_t *rank_of(const struct plan_view *v, int i, bool exact)
 {
     char cpus[256];
     const struct plan_gpu *gpu = v->gpus ? &v->gpu[i % v->gpus] : NULL;
     json_t *rank = json_make("{s:i, s:o, s:s}", "rank", i, "gpu",
                              gpu ? json_text(gpu->uuid) : json_null(), "device",
                              gpu ? field_text(gpu->facts, "name") : "cpu");
+    if (gpu && exact)
+        json_object_set(rank, "index", json_object_get(gpu->facts, "index"));
     if (gpu && near_cpus(v, gpu->facts, cpus, sizeof(cpus)) > 0) {
         json_object_set(rank, "numa", json_object_get(gpu->facts, "numa"));
         json_object_set_new(rank, "cpus", json_text(cpus));
@@ -223,19 +246,28 @@ static json_t *rank_of(const struct plan_view *v, int i)
 static void set_devices(struct plan_view *v)
 {
     json_t *ranks = json_array();
-    char list[PLAN_GPUS_MOST * 48] = "", fact[80];
-    for (int i = 0; i < v->gpus; i++)
-        snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%.44s", i ? "," : "", v->gpu[i].uuid);
+    char list[PLAN_GPUS_MOST * 48] = "", uuids[sizeof(list)] = "", fact[80];
+    const bool exact = numbers_are_exact(v);
+    for (int i = 0; i < v->gpus; i++) {
+        text_append(uuids, sizeof(uuids), "%s%.44s", i ? "," : "", v->gpu[i].uuid);
+        text_append(list, sizeof(list), "%s%d", i ? "," : "", (int)field_int(v->gpu[i].facts, "index", -1));
+    }
     for (int i = 0; i < v->np; i++)
-        json_array_append_new(ranks, rank_of(v, i));
+        json_array_append_new(ranks, rank_of(v, i, exact));
     json_object_set_new(v->plan, "ranks", ranks);
+    if (v->gpus > 0) {
+        json_object_set_new(v->plan, "gpus", json_text(exact ? list : uuids));
+        json_object_set_new(v->plan, "uuids", json_text(uuids));
+    }
     snprintf(fact, sizeof(fact), "%d of %zu GPU%s here", v->gpus, json_array_size(json_object_get(v->facts, "gpus")),
              json_array_size(json_object_get(v->facts, "gpus")) == 1 ? "" : "s");
     if (v->gpus > 0) {
         plan_set(v, "CUDA_DEVICE_ORDER", "PCI_BUS_ID", "GPUs are numbered as in nvidia-smi", fact,
                  "high");
-        plan_set(v, "CUDA_VISIBLE_DEVICES", list,
-                 "the job's GPUs by UUID; LOCAL_RANK indexes this list, as with torchrun", fact, "high");
+        plan_set(v, "CUDA_VISIBLE_DEVICES", exact ? list : uuids,
+                 exact ? "the job's GPUs by number, compared with their UUIDs at each start; LOCAL_RANK indexes this "
+                         "list, as with torchrun"
+                       : "the job's GPUs by UUID; LOCAL_RANK indexes this list, as with torchrun", fact, "high");
     } else if (v->present > 0) {
         plan_set(v, "CUDA_VISIBLE_DEVICES", "", "the job requested no GPU, so none is visible", fact, "high");
     }

@@ -10,7 +10,9 @@
  *   {"schema":1, "hash":"16 hex digits", "np":2, "nodes":1, "engine":false,
  *    "why":"one rank for each of 2 GPUs", "threads":4, "expects":"NVLink (1 of 1 pairs)",
  *    "ranks":[{"rank":0,"gpu":"GPU-..."|null,"device":"NVIDIA A100"|"cpu",
+ *              "index":0,                         only if CUDA gives the GPU this number, too
  *              "numa":0, "cpus":"0-31"}],       the last two only if ranks are bound
+ *    "cpus":2, "gpus":"0,1", "uuids":"GPU-...,GPU-...",   CPU slots; the GPUs in use, if any, by `index` if it is known
  *    "container":{"runtime":"podman", "path":"/usr/bin/podman", "rootless":false, "image":"...", "why":"..."},
  *                                              only for a job with an image
  *    "env":[{"name","value","why","fact","confidence"}],  set for every rank

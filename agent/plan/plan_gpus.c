@@ -216,8 +216,7 @@ static int no_such_gpu(const struct plan_view *v, const char *word, struct err *
         snprintf(have, sizeof(have), n == 1 ? "GPU 0 only" : "GPUs 0 to %zu", n - 1);
     return err_set(err, ERR_CONFLICT,
                    "env.CUDA_VISIBLE_DEVICES names \"%.60s\", but this machine has %s. CUDA "
-                   "hides every GPU after an invalid entry. Remove the variable; jobctl sets "
-                   "it by UUID",
+                   "hides every GPU after an invalid entry. Remove the variable; jobctl sets it",
                    word, have);
 }
 

@@ -264,6 +264,9 @@ char **launch_env_make(const struct launch_env *l, int rank, char *const *inheri
         if (!is_foreign(inherited[i]))
             keep(&e, inherited[i]);
     put_rows(&e, l->plan, "env", SIZE_MAX);
+    const char *uuids = json_string_value(json_object_get(l->plan, "uuids"));
+    if (uuids && l->gpus_moved)
+        put(&e, "CUDA_VISIBLE_DEVICES", uuids);
     put_rows(&e, l->plan, "fallbacks", (size_t)l->fallbacks);
     if (l->generation > 0) {
         put_torchrun(&e, l, rank);

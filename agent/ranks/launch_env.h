@@ -52,6 +52,7 @@ struct launch_env {
     int from;            /* generation whose memory to resume from; 0 = resume from a checkpoint */
     int64_t snapshot_step; /* step in that memory */
     const json_t *plan;
+    bool gpus_moved;     /* the numbers of the plan's GPUs are not theirs any more: by UUID */
     /* number of the plan's fallbacks to set (agent/core/nccl_fallback.h) */
     int           fallbacks;
     const char *fence;             /* fence of ckpt_dir's lease; NULL or "": the directory is the job's own */

@@ -40,7 +40,7 @@ enum event_flag {
   X(FACTS,              facts,              NO_ARROW,  NULL,                   NULL,               0)                  \
   X(LEASE,              lease,              NO_ARROW,  NULL,                   text_only,          NEWS)               \
   X(PREFLIGHT,          preflight,          NO_ARROW,  NULL,                   text_only,          NEWS)               \
-  X(PLAN,               plan,               NO_ARROW,  NULL,                   plan,               0)                  \
+  X(PLAN,               plan,               NO_ARROW,  NULL,                   plan,               NEWS)               \
   X(NODES,              nodes,              NO_ARROW,  NULL,                   nodes,              WHY)                \
   X(NODE_LOST,          node_lost,          NO_ARROW,  NULL,                   text_only,          NEWS|WHY)           \
   X(DEADLINE,           deadline,           NO_ARROW,  NULL,                   text_only,          NEWS)               \

@@ -96,9 +96,13 @@ static void nodes(char *out, size_t size, const json_t *b)
 
 static void plan(char *out, size_t size, const json_t *b)
 {
-    long long np = int_of(b, "np");
-    snprintf(out, size, "planned: %lld rank%s, %s (plan %s)", np, np == 1 ? "" : "s",
-             field_text(b, "why"), field_text(b, "hash"));
+    const long long np = int_of(b, "np"), cpus = int_of(b, "cpus");
+    const char *gpus = field_text(b, "gpus");
+    snprintf(out, size, "planned: %lld rank%s", np, np == 1 ? "" : "s");
+    if (gpus[0])
+        text_append(out, size, " on GPU%s %.90s (%.60s), %lld CPU slot%s", strchr(gpus, ',') ? "s" : "", gpus,
+                    field_text(json_array_get(json_object_get(b, "ranks"), 0), "device"), cpus, cpus == 1 ? "" : "s");
+    text_append(out, size, ", %s (plan %s)", field_text(b, "why"), field_text(b, "hash"));
 }
 
 static void generation_started(char *out, size_t size, const json_t *b)
@@ -349,6 +353,7 @@ bool event_is_news(const char *name, const json_t *body)
     const enum event_kind kind = event_kind_of(name);
     /* A generation that ended without a failure is reported by `done`. */
     const char *cause = field_text(body, "cause");
-    return event_kind_is(kind, EVENT_IS_NEWS) &&
+    const bool cpu = kind == EVENT_PLAN && !json_object_get(body, "gpus"); /* nothing was chosen */
+    return event_kind_is(kind, EVENT_IS_NEWS) && !cpu &&
            (kind != EVENT_GENERATION_ENDED || (cause[0] && strcmp(cause, "none") != 0));
 }

@@ -8,7 +8,7 @@ mkdir lib
 ${CC:-cc} -D_GNU_SOURCE -I"$TOP" -shared -fPIC -o lib/libnvidia-ml.so.1 "$TOP/tests/fake/nvml.c"
 export LD_LIBRARY_PATH=$WORK/lib FAKE_GPUS=abc
 
-# $FAIL is what a rank does on GPU-b.
+# $FAIL is what a rank does on GPU 1, GPU-b.
 cat >job.yaml <<'YAML'
 resources: {cpus: 1}
 retry: {backoff: 10ms..20ms}
@@ -16,7 +16,7 @@ env: {FAIL: "exit 1"}
 run: |
   gpu=$(echo "$CUDA_VISIBLE_DEVICES" | cut -d, -f$((LOCAL_RANK + 1)))
   echo "rank $RANK of $WORLD_SIZE is on $gpu"
-  [ "$gpu" != GPU-b ] || eval "$FAIL"
+  [ "$gpu" != 1 ] || eval "$FAIL"
 YAML
 
 # its own word, once
@@ -31,7 +31,7 @@ has "GPU-b, rank 1's GPU, is no longer used by this job: rank 1 exited with code
 has 'generation 1 starts with 3 ranks' out
 has 'generation 1 starts with 2 ranks' out
 jobctl logs 1 --rank 1 >out
-has 'rank 1 of 2 is on GPU-c' out
+has 'rank 1 of 2 is on 2' out
 events_of 1 | grep -q 'GPU 1 (Fake A100) is not used: rank 1 exited'
 
 # a rank that crashes there, twice

@@ -13,10 +13,12 @@ takes() {
     local want=$1
     shift
     code 0 jobctl run "$@" -- "$say"
-    [ "$(sed -n 's/ on .*//p' out) $(grep ' on ' out | tr -d -c , | wc -c)" = "$want" ] || { cat out err; exit 1; }
+    [ "$(sed -n 's/^\([0-9]\) on .*/\1/p' out) $(grep '^[0-9] on ' out | tr -d -c , | wc -c)" = "$want" ] ||
+        { cat out err; exit 1; }
 }
 takes '1 0'
 lacks note: err
+has 'planned: 1 rank on GPU 0 (Fake A100), 1 CPU slot' out
 takes '2 1' -g 2
 takes '2 1' -n 2
 takes '4 3' -g auto

@@ -27,7 +27,7 @@ has 'resources.gpus is 4' '1 healthy GPU, Fake A100' '`gpus: auto`'
 out=$(plan aa '{"run":"x"}')
 has 'ranks: 1 (one rank for each of 1 distinct healthy GPU)' 'CUDA_VISIBLE_DEVICES=GPU-a'
 out=$(plan ab '{"run":"x"}')
-has 'ranks: 2' 'rank 1: Fake A100 GPU-b' 'CUDA_VISIBLE_DEVICES=GPU-a,GPU-b'
+has 'ranks: 2' 'rank 1: Fake A100 GPU-b' 'CUDA_VISIBLE_DEVICES=0,1'
 out=$(plan '!b' '{"run":"x"}')
 has 'ranks: 1' 'CUDA_VISIBLE_DEVICES=GPU-b' 'GPU 0 is not used: no handle: GPU is lost'
 out=$(plan A '{"run":"x"}')

@@ -40,7 +40,7 @@ for how in ddp fsdp; do
 done
 
 # The GPU of rank 1 has an error of CUDA in the first backward pass, twice.
-id=$(jobctl submit -q job.yaml --set train.parallel=fsdp --set env.CUDA_CPU_FAIL=kernel:linear_back --set env.CUDA_CPU_BROKEN=GPU-b)
+id=$(jobctl submit -q job.yaml --set train.parallel=fsdp --set env.CUDA_CPU_FAIL=kernel:linear_back --set env.CUDA_CPU_BROKEN=1)
 jobctl wait "$id" --timeout 120
 code 0 jobctl logs --events "$id"
 has 'rank 1 exited with code 83: a CUDA call failed: ' out

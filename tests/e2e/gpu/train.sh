@@ -24,7 +24,7 @@ has 'succeeded' out
 grep -q 'device: CUDA on the CPU' gpu.log
 events_of "$id" | grep -q '"backend":"CUDA on the CPU'
 jobctl plan templates/sana-icons.yaml >out
-has 'CUDA_VISIBLE_DEVICES=GPU-a' out
+has 'CUDA_VISIBLE_DEVICES=0' out
 lacks 'GPU-b' out
 has 'using one of 2 GPUs: more need NCCL' out
 has 'free on CUDA on the CPU' out
@@ -39,14 +39,14 @@ has 'rank 1 computes on the CPU, but rank 0 on a GPU' out
 run pair --set train.batch.global=4 --set env.CUDA_CPU_DEVICES=2
 has 'succeeded' out
 grep -q 'gpus: 2, connected by NCCL' pair.log
-events_of "$id" kind=plan env | grep -q '"CUDA_VISIBLE_DEVICES","value":"GPU-a,GPU-b"'
+events_of "$id" kind=plan env | grep -q '"CUDA_VISIBLE_DEVICES","value":"0,1"'
 : >lib/libnccl.so.2
 
 run old --set env.CUDA_CPU_FAIL=old
 has 'succeeded' out
 has 'running on the CPU: the NVIDIA driver is too old' out
 grep -q 'device: cpu.*the NVIDIA driver is too old' old.log
-grep -q '^WARNING: GPU GPU-a was assigned: running on the CPU: the NVIDIA driver is too old: .* driver 580' old.log
+grep -q '^WARNING: GPU 0 was assigned: running on the CPU: the NVIDIA driver is too old: .* driver 580' old.log
 # A job that has not asked for the CPU ends instead, says which driver is needed, and is not tried again.
 run strict --set env.CUDA_CPU_FAIL=old --set train.backend=cuda
 has 'failed' out
@@ -85,11 +85,11 @@ has '(cuda_error)' out
 lacks 'excluded' out
 
 # Of two GPUs the first reports that it is broken: it is left out by its UUID, and the second one makes the same batches.
-run moved --set env.CUDA_CPU_FAIL=launch:40 --set env.CUDA_CPU_ERROR=214 --set env.CUDA_CPU_BROKEN=GPU-a
+run moved --set env.CUDA_CPU_FAIL=launch:40 --set env.CUDA_CPU_ERROR=214 --set env.CUDA_CPU_BROKEN=0
 has 'succeeded' out
 has '(gpu_fault)' out
 has 'GPUs excluded after failures: GPU-a' out
-events_of "$id" kind=plan env | grep -q '"CUDA_VISIBLE_DEVICES","value":"GPU-b"'
+events_of "$id" kind=plan env | grep -q '"CUDA_VISIBLE_DEVICES","value":"1"'
 
 rm lib/libjobctl_cuda.so
 run missing --set train.backend=cuda

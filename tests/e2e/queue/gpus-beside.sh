@@ -23,11 +23,11 @@ running() { for id; do [ -s "$id.gpu" ] || return 1; done; }
 gpu_of() { cut -d' ' -f1 "$1.gpu"; }
 gpus_of() { for id; do gpu_of "$id"; done | sort | xargs; }
 why() { jobctl why "$1" --json | field text; }
-leased() { ! flock -n "$JOBCTL_HOME/gpus/gpu-$1" true; }
+leased() { ! flock -n "$JOBCTL_HOME/gpus/gpu-GPU-$(tr 0-3 a-d <<<"$1")" true; }
 
 for _ in 1 2 3 4; do submit; done
 wait_for "four jobs run at once" running 1 2 3 4
-[ "$(gpus_of 1 2 3 4)" = 'GPU-a GPU-b GPU-c GPU-d' ]
+[ "$(gpus_of 1 2 3 4)" = '0 1 2 3' ]
 submit
 submit --set resources.gpus=auto
 submit --set resources.gpus=0
@@ -66,7 +66,7 @@ code 1 jobctl wait 4
 ended "$rank"
 touch 5.go
 wait_for "the sixth has all" running 6
-[ "$(gpu_of 6 | tr , '\n' | sort | xargs)" = 'GPU-a GPU-b GPU-c GPU-d' ]
+[ "$(gpu_of 6 | tr , '\n' | sort | xargs)" = '0 1 2 3' ]
 touch 6.go
 jobctl wait 5 6
 
@@ -74,7 +74,7 @@ jobctl wait 5 6
 sed 's/^run:/sweep: {env.LR: [1, 2, 3, 4]}\nrun:/' job.yaml >sweep.yaml
 code 0 jobctl submit -q sweep.yaml
 wait_for "all members run at once" running 9 10 11 12
-[ "$(gpus_of 9 10 11 12)" = 'GPU-a GPU-b GPU-c GPU-d' ]
+[ "$(gpus_of 9 10 11 12)" = '0 1 2 3' ]
 touch 9.go 10.go 11.go 12.go
 jobctl wait 8
 
@@ -84,4 +84,4 @@ stop_daemon
 CUDA_VISIBLE_DEVICES=3 code 3 jobctl submit job.yaml --set resources.gpus=2
 has 'resources.gpus is 2, but CUDA_VISIBLE_DEVICES=3 in the environment hides 3 of the 4 usable GPUs of this machine' err
 CUDA_VISIBLE_DEVICES=1,3 code 0 jobctl run -g auto -- sh -c 'echo "has $CUDA_VISIBLE_DEVICES"'
-has 'has GPU-b,GPU-d' out
+has 'has 1,3' out

@@ -30,7 +30,7 @@ submit
 submit
 wait_for "the first job runs" runs 1
 wait_for "the second job runs beside it" runs 2
-[ "$(sort 1.gpu 2.gpu | xargs)" = 'GPU-a GPU-b' ]
+[ "$(sort 1.gpu 2.gpu | xargs)" = '0 1' ]
 submit
 wait_for "the third waits" says 'waiting for a host with 1 free GPU: job 2 is using one, none is free' why 3
 submit --set resources.gpus=0 --set "resources.cpus=$(nproc)" --set priority=-1
@@ -51,7 +51,7 @@ wait_for "it waits for the last one" says 'waiting for a host: job 3 is using on
 gone 4.gpu
 touch 3.go
 wait_for "the fifth runs" runs 5
-[ "$(cat 5.gpu)" = GPU-a,GPU-b ]
+[ "$(cat 5.gpu)" = 0,1 ]
 gone 4.gpu
 touch 4.go 5.go
 jobctl wait 4 5

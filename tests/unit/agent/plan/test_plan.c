@@ -32,6 +32,10 @@
 #define TWO_NCCL                                                                                   \
     MACHINE("16", ",\"nccl\":\"2.28.9\"",                                                           \
             GPU("GPU-a", "true", "false") "," GPU("GPU-b", "true", "false"))
+#define NUMBERED                                                                                   \
+    MACHINE("16", "",                                                                              \
+            GPU("GPU-a", "true", "false") ",{\"index\":1,\"uuid\":\"GPU-b\",\"pci\":\"q\","            \
+            "\"name\":\"NVIDIA A100\",\"mig\":false,\"healthy\":true}")
 #define TWICE   MACHINE("16", "", GPU("GPU-a", "true", "false") "," GPU("GPU-a", "true", "false"))
 #define OUT(gpus)                                                                                  \
     MACHINE("16", ",\"excluded\":{" gpus "}",                                                      \
@@ -69,7 +73,13 @@ static const struct {
      "\"OMP_NUM_THREADS\",\"value\":\"1\""},
     {"notebook", COLAB, "{" RUN "}", 1, "one rank for each of 1 distinct healthy GPU\""},
     {"auto words", COLAB, "{" RUN ",\"resources\":{\"gpus\":\"auto\",\"ranks\":\"auto\"}}", 1,
-     "\"CUDA_VISIBLE_DEVICES\",\"value\":\"GPU-a\""},
+     "\"CUDA_VISIBLE_DEVICES\",\"value\":\"0\""},
+    {"numbers in order", NUMBERED, "{" RUN "}", 2, "\"CUDA_VISIBLE_DEVICES\",\"value\":\"0,1\""},
+    {"... in its own order", NUMBERED, "{" RUN ",\"env\":{\"CUDA_DEVICE_ORDER\":\"FASTEST_FIRST\"}}", 2,
+     "\"CUDA_VISIBLE_DEVICES\",\"value\":\"GPU-a,GPU-b\""},
+    {"one per rank", NUMBERED, "{" RUN ",\"resources\":{\"gpus\":\"one\"}}", 1, "\"value\":\"0\""},
+    {"one per rank of two", NUMBERED, "{" RUN ",\"resources\":{\"gpus\":\"one\",\"ranks\":2}}", 2, "\"value\":\"0,1\""},
+    {"one per rank, no GPU", BARE, "{" RUN ",\"resources\":{\"gpus\":\"one\",\"ranks\":2}}", 2, "\"device\":\"cpu\""},
     {"two GPUs", TWO, "{" RUN "}", 2, "\"CUDA_VISIBLE_DEVICES\",\"value\":\"GPU-a,GPU-b\""},
     {"one of two", TWO, "{" RUN ",\"resources\":{\"gpus\":1}}", 1, "\"value\":\"GPU-a\""},
     {"no GPU wanted", TWO, "{" RUN ",\"resources\":{\"gpus\":0}}", 1,

@@ -46,7 +46,7 @@ static const struct {
      {"\"why\":\"on each of 2 nodes: set by resources.ranks\"", "\"np\":4,\"nodes\":2",
       "{\"rank\":3,\"gpu\":null,\"device\":\"cpu\",\"node\":1,\"name\":\"n1\"}"}},
     {"uneven GPUs", {TWO, ONE}, TRAIN "}}", "001",
-     {"\"rank\":2,\"gpu\":\"GPU-1\",\"device\":\"NVIDIA A100\",\"node\":1,\"name\":\"n1\"",
+     {"\"rank\":2,\"gpu\":\"GPU-1\",\"device\":\"NVIDIA A100\",\"index\":0,\"node\":1,\"name\":\"n1\"",
       "on 2 nodes with different devices",
       "\"node_env\":[{\"node\":0,\"name\":\"n0\",\"env\":[{\"name\":\"OMP_NUM_THREADS\""}},
     {"three nodes, the fewest first", {ONE, HOPPER, TWO}, TRAIN "}}", "0122",
@@ -184,7 +184,7 @@ static void it_is_shown_with_its_nodes(void **state)
     plan_print(f, m.plan);
     fclose(f);
     if (!strstr(text, "ranks: 2 on all nodes (on each of 2 nodes: one rank") ||
-        !strstr(text, "  rank 1 on n1: NVIDIA H100 GPU-h\n") || !strstr(text, "on n1:\n  CUDA_VISIBLE_DEVICES=GPU-h\n"))
+        !strstr(text, "  rank 1 on n1: NVIDIA H100 GPU-h\n") || !strstr(text, "\n  CUDA_VISIBLE_DEVICES=0\n"))
         fail_msg("%s", text);
     free(text);
     unmake(&m);
