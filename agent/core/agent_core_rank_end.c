@@ -63,8 +63,8 @@ void agent_core_exited(struct agent_core *c, const struct agent_input *in, struc
     cause_classify(&v, &evidence, e->rank);
     if (e->node)
         snprintf(v.text, sizeof(v.text), "rank %d on %.60s %.330s", e->rank, e->node, v.detail);
-    /* The exit code of a command that is being stopped is not a failure. */
-    if (c->job.engine || !c->stop_asked)
+    /* The exit code of a command that is being stopped is not a failure, nor is the loss of a rank that was stopped. */
+    if (!c->stop_asked || (c->job.engine && !v.echo))
         root_cause_consider(&c->blame, e, &v, in->now_ms);
     root_cause_stack(&c->blame, e);
 

@@ -20,7 +20,7 @@
 #include "engine/base/scratch.h"
 #include "tests/sim/agent/host.h"
 
-enum { SECONDS_MOST = 60, REPEAT_EVERY = 20 };
+enum { SECONDS_MOST = 60, REPEAT_EVERY = 20, BAD_MOST = 5 };
 
 /* What comes back from the process of a seed. */
 struct outcome {
@@ -44,6 +44,15 @@ static void draw_plan(struct plan *p)
     p->backoff_min_ms = sim_between(100, 3000);
     p->backoff_max_ms = p->backoff_min_ms * sim_between(1, 8);
     p->fault_odds = (int)sim_between(1, 4);
+    p->command = sim_chance() % 3 == 0;
+    p->lease = sim_chance() % 4 == 0;
+    p->never_launched = sim_chance() % 60 == 0;
+    p->never_acked = sim_chance() % 40 == 0;
+    p->killed = sim_chance() % 4 ? NEVER : now() + ms(sim_between(1, 150000));
+    p->terminated = sim_chance() % 8 ? NEVER : now() + ms(sim_between(1, 150000));
+    p->fenced = sim_chance() % 12 ? NEVER : now() + ms(sim_between(1000, 150000));
+    p->full = sim_chance() % 8 ? NEVER : now() + ms(sim_between(3000, 100000));
+    p->free = p->full == NEVER ? NEVER : p->full + ms(sim_between(100, 60000));
 }
 
 static void make_place(const char *root)
@@ -69,12 +78,14 @@ static void pass(void)
             continue;
         rules_look();
         const int64_t ranks = ranks_due(), peer = peer_due(), agent = sim_due();
-        const int64_t next = ranks < peer ? ranks : peer, at = next < agent ? next : agent;
+        const int64_t other = host_due() < ranks ? host_due() : ranks;
+        const int64_t next = other < peer ? other : peer, at = next < agent ? next : agent;
         if (at > host.until)
             broke(at == NEVER ? "the agent waits for ever" : "the attempt is not over after hours");
         sim_clock_to(at);
         ranks_run();
         peer_run();
+        host_run();
     }
 }
 
@@ -86,18 +97,20 @@ static void run(const char *root, uint64_t seed, struct outcome *out)
     make_place(root);
     draw_plan(&host.plan);
     o.run_dir = host.run_dir;
-    const int open = host_descriptors();
     host.agent = sim_start("agent", agent, &o);
     while (sim_turn()) /* until it listens */
         ;
     peer_begin();
     pass();
-    if (!host.broken[0])
+    if (!host.broken[0] && host.plan.killed <= now()) {
+        host_agent_killed();
+        peer_killed();
+    } else if (!host.broken[0]) {
         peer_end();
-    if (!host.broken[0])
         rules_end();
-    if (!host.broken[0] && host_descriptors() != open)
-        broke("the agent has left %d descriptors open", host_descriptors() - open);
+    }
+    if (!host.broken[0] && host_descriptors() > 0)
+        broke("the agent has left %d descriptors open", host_descriptors());
     *out = (struct outcome){.digest = host.digest, .virtual_ms = (now() - host.began) / NS_PER_MS,
                             .generations = host.generations};
     memcpy(out->counts, host.counts, sizeof(out->counts));
@@ -129,6 +142,8 @@ static int run_apart(uint64_t seed, struct outcome *out)
     if (WIFSIGNALED(status))
         printf("seed %llu: signal %d\n", (unsigned long long)seed, WTERMSIG(status));
     scratch_remove(root, NULL);
+    strcat(root, ".shared");
+    scratch_remove(root, NULL);
     return whole && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
 }
 
@@ -141,7 +156,7 @@ int main(int argc, char **argv)
     long bad = 0;
     host.verbose = verbose;
     log_open(verbose ? STDERR_FILENO : open("/dev/null", O_WRONLY | O_CLOEXEC), "agent", LOG_LEVEL_INFO);
-    for (long i = 0; i < seeds && bad < 20; i++) {
+    for (long i = 0; i < seeds && bad < BAD_MOST; i++) {
         const uint64_t seed = first + (uint64_t)i;
         bad += run_apart(seed, &one) < 0;
         if (i % REPEAT_EVERY == 1 && run_apart(seed, &again) == 0 && again.digest != one.digest)

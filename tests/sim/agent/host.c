@@ -12,10 +12,27 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { KEPT_FROM = 500 };
+#include "agent/os/run_dir.h"
+#include "engine/base/err.h"
+
+enum { WRITES = 256, SECOND_MS = 1000, AGENT_GRACE_MS = 10 * 1000 };
 
 struct host host;
 
+/* What a power cut would take back. */
+static struct {
+    int fd, writes;
+    struct unsynced {
+        off_t at;
+        size_t size;
+        char *old;
+    } list[WRITES];
+} disk = {.fd = -1};
+
+ssize_t __wrap_pwrite(int fd, const void *bytes, size_t size, off_t at);
+int __wrap_fdatasync(int fd);
+ssize_t __real_pwrite(int fd, const void *bytes, size_t size, off_t at);
+int __real_fdatasync(int fd);
 pid_t __wrap_waitpid(pid_t pid, int *status, int options);
 int __wrap_waitid(idtype_t type, id_t id, siginfo_t *info, int options);
 int __wrap_kill(pid_t pid, int signo);
@@ -29,6 +46,8 @@ void host_begin(uint64_t seed)
     host = (struct host){.began = now(), .next_pid = FIRST_PID, .verbose = host.verbose};
     host.until = now() + ms(8LL * 3600 * 1000);
     host.digest = UINT64_C(14695981039346656037);
+    for (int fd = 0; fd < KEPT_FROM; fd++)
+        host.ours[fd] = fcntl(fd, F_GETFD) >= 0;
     host.on = true;
 }
 
@@ -59,7 +78,7 @@ int host_descriptors(void)
 {
     int n = 0;
     for (int fd = 0; fd < KEPT_FROM; fd++)
-        n += fcntl(fd, F_GETFD) >= 0;
+        n += fcntl(fd, F_GETFD) >= 0 && !host.ours[fd];
     return n;
 }
 
@@ -96,6 +115,88 @@ void say(const char *fmt, ...)
     digest(text);
     if (host.verbose)
         fprintf(stderr, "%s\n", text);
+}
+
+/* --- what happens to the agent ------------------------------------------------------------------- */
+
+static bool is_due(int64_t *at)
+{
+    if (*at > now())
+        return false;
+    *at = NEVER;
+    return true;
+}
+
+int64_t host_due(void)
+{
+    const struct plan *p = &host.plan;
+    const int64_t one = p->terminated < p->fenced ? p->terminated : p->fenced;
+    return one < p->killed ? one : p->killed;
+}
+
+void host_run(void)
+{
+    struct err err = {0};
+    if (is_due(&host.plan.terminated)) {
+        say("the agent gets SIGTERM");
+        rules_stop(AGENT_GRACE_MS);
+        sim_signal(host.agent, SIGTERM);
+    }
+    if (is_due(&host.plan.fenced)) {
+        say("the attempt is fenced");
+        rules_stop(SECOND_MS);
+        run_dir_fence(host.run_dir, "it is late", &err);
+    }
+    if (host.plan.killed <= now()) {
+        say("the agent is killed");
+        sim_kill(host.agent);
+    }
+}
+
+/* As the kernel does; and what no write had reached the disk is gone, each write or a part of it. */
+void host_agent_killed(void)
+{
+    while (disk.writes > 0) {
+        const struct unsynced *w = &disk.list[--disk.writes];
+        const size_t kept = sim_chance() % 2 ? w->size : sim_chance() % (w->size + 1);
+        if (fcntl(disk.fd, F_GETFD) >= 0 && __real_pwrite(disk.fd, w->old + kept, w->size - kept, w->at + (off_t)kept) < 0)
+            abort();
+        free(w->old);
+    }
+    for (int fd = 0; fd < KEPT_FROM; fd++)
+        if (!host.ours[fd])
+            close(fd);
+}
+
+/* --- its disk -------------------------------------------------------------------------------------- */
+
+static void forget(void)
+{
+    while (disk.writes > 0)
+        free(disk.list[--disk.writes].old);
+}
+
+ssize_t __wrap_pwrite(int fd, const void *bytes, size_t size, off_t at)
+{
+    if (host.on && now() >= host.plan.full && now() < host.plan.free) {
+        errno = ENOSPC;
+        return -1;
+    }
+    if (fd != disk.fd || disk.writes == WRITES)
+        forget();
+    disk.fd = fd;
+    struct unsynced *w = &disk.list[disk.writes++];
+    *w = (struct unsynced){.at = at, .size = size, .old = calloc(1, size)};
+    if (pread(fd, w->old, size, at) < 0)
+        abort();
+    return __real_pwrite(fd, bytes, size, at);
+}
+
+int __wrap_fdatasync(int fd)
+{
+    if (fd == disk.fd)
+        forget();
+    return __real_fdatasync(fd);
 }
 
 /* --- its children ------------------------------------------------------------------------------ */

@@ -22,7 +22,7 @@
 
 struct flight;
 
-enum { NS_PER_MS = 1000000, PROCESSES = 64, RANKS_MOST = 8, TEAMS = 64, FIRST_PID = 5000000 };
+enum { KEPT_FROM = 500, NS_PER_MS = 1000000, PROCESSES = 64, RANKS_MOST = 8, TEAMS = 64, FIRST_PID = 5000000 };
 #define NEVER INT64_MAX
 
 /* What goes wrong in a generation, at one rank, in one step. */
@@ -76,12 +76,16 @@ struct plan {
     bool command, has_setup;
     int64_t restarts, no_progress, backoff_min_ms, backoff_max_ms;
     int fault_odds; /* one generation in so many has no fault */
+    bool lease;         /* its checkpoint.dir is shared: it needs a lease */
+    bool never_launched, never_acked;
+    int64_t killed, terminated, fenced, full, free; /* when, or NEVER; the spool's disk is full from, to */
 };
 
 struct host {
     bool on, verbose;
     int64_t began, until; /* ns */
     struct sim_process *agent;
+    bool ours[KEPT_FROM]; /* descriptors */
     char dir[120], run_dir[140];
     struct plan plan;
     struct process processes[PROCESSES];
@@ -100,13 +104,16 @@ extern struct host host;
 void host_begin(uint64_t seed);
 void host_end(void);
 int host_keep(int fd); /* moves a descriptor of the world out of the agent's way */
-int host_descriptors(void); /* open ones, without those of the world */
+int host_descriptors(void); /* the agent's */
 int64_t now(void);
 int64_t ms(int64_t n);
 void broke(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void digest(const char *text);
 void child_died(void);
+int64_t host_due(void);
+void host_run(void);       /* what is due: signals to the agent, its fence */
+void host_agent_killed(void);
 
 /* ranks.c */
 void team_draw(int generation, int np);
@@ -124,10 +131,12 @@ int64_t peer_due(void);
 void peer_run(void);
 void peer_look(void);
 void peer_end(void);
+void peer_killed(void);    /* the agent was: what it said must be in its spool */
 
 /* rules.c */
 void rules_event(const json_t *event);     /* as the agent stored it; in order, each once */
 void rules_stop(int64_t grace_ms);
+bool rules_stopping(void);
 void rules_heartbeat(const json_t *body, bool settled);
 void rules_look(void);                     /* whenever the world acts */
 void rules_end(void);

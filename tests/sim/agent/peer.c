@@ -15,7 +15,7 @@
 #include "engine/base/json_make.h"
 #include "tests/sim/agent/host.h"
 
-enum { EVENTS = 20000, AT_ONCE_MS = 20, BEAT_MS = 1100 };
+enum { EVENTS = 20000, AT_ONCE_MS = 20, BEAT_MS = 1100, UNLAUNCHED_MS = 60000, LINGER_MS = 10 * 60 * 1000 };
 
 static struct {
     int fd;
@@ -24,10 +24,10 @@ static struct {
     int64_t since;                 /* connected and launched */
     int64_t beat, heard;           /* the last heartbeat, the last message */
     json_t *events[EVENTS];        /* as received, by seq - 1 */
-    int64_t received, committed;
+    int64_t received, committed, synced;
     int64_t next_seq;              /* on this connection */
     bool ended;                    /* attempt_ended was received */
-    int64_t ended_at;
+    int64_t ended_at, acked_all;
 } peer;
 
 static void cut(const char *why)
@@ -41,6 +41,7 @@ static void cut(const char *why)
     peer.fd = -1;
     peer.since = 0;
     peer.received = peer.committed; /* what was not committed is forgotten */
+    peer.acked_all = 0;
     peer.connects = now() + ms(sim_chance() % 3 ? sim_between(1, 2000) : sim_between(1000, 40000));
 }
 
@@ -59,7 +60,8 @@ static void send_to(enum wire_message number, json_t *body)
 
 static json_t *spec_of(const struct plan *plan)
 {
-    json_t *spec = json_make("{s:{s:i}, s:s}", "resources", "ranks", plan->np, "workdir", host.dir);
+    json_t *spec = json_make("{s:{s:i}, s:s, s:{s:s}}", "resources", "ranks", plan->np, "workdir", host.dir, "checkpoint",
+                             "origin", "this-job");
     if (plan->command)
         json_object_set_new(spec, "run", json_string("python train.py"));
     else
@@ -72,10 +74,12 @@ static json_t *spec_of(const struct plan *plan)
 static void launch(void)
 {
     const struct plan *plan = &host.plan;
+    if (plan->never_launched)
+        return;
     send_to(WIRE_LAUNCH,
             json_make("{s:s, s:o, s:s, s:s, s:s, s:o, s:I, s:{}, s:{s:I, s:I, s:I, s:I}, s:{s:i, s:i, s:i, s:s}}", "name",
                       "test", "spec", spec_of(plan), "spec_digest", "", "run_dir", host.run_dir, "job_dir", host.dir,
-                      "ckpt_dir", json_text_f("%s/checkpoints", host.dir), "acked", (json_int_t)peer.committed, "secrets",
+                      "ckpt_dir", json_text_f(plan->lease ? "%s.shared" : "%s/checkpoints", host.dir), "acked", (json_int_t)peer.committed, "secrets",
                       "budget", "restarts", (json_int_t)plan->restarts, "backoff_min_ms",
                       (json_int_t)plan->backoff_min_ms, "backoff_max_ms", (json_int_t)plan->backoff_max_ms,
                       "no_progress", (json_int_t)plan->no_progress, "history", "failures_without_progress", 0,
@@ -91,27 +95,31 @@ static void take_event(const json_t *body)
     const int64_t seq = json_integer_value(json_object_get(body, "seq")),
                   stored = json_integer_value(json_object_get(body, "mono_ns"));
     const char *kind = json_string_value(json_object_get(body, "kind"));
-    if (seq != peer.next_seq)
+    if (seq != peer.next_seq || seq > EVENTS) {
         broke("event %lld (%s) arrives, and %lld is due", (long long)seq, kind, (long long)peer.next_seq);
-    if (seq > EVENTS)
-        broke("%lld events", (long long)seq);
+        return;
+    }
     peer.next_seq++;
     if (peer.since && stored > peer.since && now() - stored > ms(AT_ONCE_MS))
         broke("event %lld (%s) arrives %lld ms after it was stored", (long long)seq, kind,
               (long long)((now() - stored) / NS_PER_MS));
-    json_t **known = &peer.events[seq - 1];
-    if (*known && !json_equal(*known, body))
+    json_t **known = &peer.events[seq - 1], *event = json_deep_copy(body);
+    static const char *const id[] = {"job", "attempt", "nonce"}; /* added when it is sent */
+    for (size_t i = 0; i < sizeof(id) / sizeof(id[0]); i++)
+        json_object_del(event, id[i]);
+    if (*known && !json_equal(*known, event))
         broke("event %lld (%s) is another one when it is sent again", (long long)seq, kind);
-    if (!*known) {
-        *known = json_deep_copy(body);
-        rules_event(*known);
-    }
+    if (!*known)
+        rules_event(*known = json_incref(event));
+    json_decref(event);
     peer.received = seq;
+    if (strcmp(kind, "step") != 0) /* which may be lost, and so are not synced before they are sent */
+        peer.synced = seq;
     if (strcmp(kind, "attempt_ended") == 0 && !peer.ended) {
         peer.ended = true;
         peer.ended_at = now();
     }
-    if (peer.acks == NEVER)
+    if (peer.acks == NEVER && !host.plan.never_acked)
         peer.acks = now() + (sim_chance() % 4 ? 0 : ms(sim_between(0, 3000)));
 }
 
@@ -138,7 +146,7 @@ bool peer_listen(void)
     if (n < 0)
         return false;
     if (n == 0) {
-        if (!peer.ended)
+        if (!peer.ended && !host.plan.never_launched)
             broke("the agent closed the connection");
         cut("the agent closed the connection");
         return false;
@@ -160,7 +168,8 @@ static void connect_to(void)
     snprintf(path, sizeof(path), "%s/agent.sock", host.run_dir);
     peer.fd = host_keep(unix_socket_connect(path, true, &err));
     if (peer.fd < 0) {
-        broke("no connection to the agent: %s", err.text);
+        if (!rules_stopping())
+            broke("no connection to the agent: %s", err.text);
         return;
     }
     fcntl(peer.fd, F_SETFL, O_NONBLOCK);
@@ -197,6 +206,8 @@ void peer_run(void)
     if (is_due(&peer.acks) && peer.since) {
         peer.committed = peer.received;
         send_to(WIRE_ACK, json_make("{s:I}", "seq", (json_int_t)peer.committed));
+        if (peer.ended && !peer.acked_all)
+            peer.acked_all = now();
     }
     if (is_due(&peer.saves) && peer.since) {
         send_to(WIRE_CHECKPOINT, json_object());
@@ -224,7 +235,7 @@ void peer_look(void)
 {
     if (peer.since && !peer.ended && now() - peer.beat > ms(BEAT_MS))
         broke("no heartbeat for %lld ms", (long long)((now() - peer.beat) / NS_PER_MS));
-    if (peer.ended && peer.committed >= peer.received && peer.since && now() - peer.ended_at > ms(10000))
+    if (peer.acked_all && now() - peer.acked_all > ms(AT_ONCE_MS))
         broke("the attempt is over and acknowledged, and the agent stays");
 }
 
@@ -238,11 +249,62 @@ void peer_begin(void)
     peer.saves = sim_chance() % 2 ? NEVER : now() + ms(sim_between(1000, 60000));
 }
 
+static int is_known(void *arg, const json_t *event)
+{
+    int64_t *seq = arg;
+    if (json_integer_value(json_object_get(event, "seq")) != ++*seq)
+        broke("the spool has event %lld, and %lld is due",
+              (long long)json_integer_value(json_object_get(event, "seq")), (long long)*seq);
+    if (*seq <= EVENTS && peer.events[*seq - 1] && !json_equal(event, peer.events[*seq - 1]))
+        broke("event %lld differs in the spool", (long long)*seq);
+    return 0;
+}
+
+void peer_killed(void)
+{
+    char path[200];
+    struct err err = {0};
+    int64_t seq = peer.committed;
+    snprintf(path, sizeof(path), "%s/spool", host.run_dir);
+    if (spool_read(path, peer.committed, is_known, &seq, &err) < 0 && peer.synced > 0)
+        broke("the spool cannot be read: %s", err.text);
+    else if (seq < peer.synced)
+        broke("event %lld was sent, and the spool ends at %lld", (long long)peer.synced, (long long)seq);
+}
+
+static int take_stored(void *arg, const json_t *event)
+{
+    (void)arg;
+    take_event(event);
+    return 0;
+}
+
+static void read_spool(void)
+{
+    char path[200];
+    snprintf(path, sizeof(path), "%s/spool", host.run_dir);
+    peer.next_seq = peer.committed + 1;
+    spool_read(path, peer.committed, take_stored, NULL, NULL);
+}
+
 void peer_end(void)
 {
     peer_listen();
+    const int64_t left = now() - (peer.ended ? peer.ended_at : host.began);
+    if (host.plan.never_launched && (left < ms(UNLAUNCHED_MS) || left > ms(UNLAUNCHED_MS + 2 * BEAT_MS)) && !rules_stopping())
+        broke("the agent leaves %lld ms after its start, without a LAUNCH", (long long)(left / NS_PER_MS));
+    if (host.plan.never_launched)
+        return;
+    if (!peer.ended && peer.fd < 0) /* the controller reads what was not sent */
+        read_spool();
     if (!peer.ended)
         broke("the agent has left without attempt_ended");
+    if (peer.committed < peer.received && left < ms(LINGER_MS) && !rules_stopping())
+        broke("the agent leaves %lld ms after attempt_ended, and was not acknowledged", (long long)(left / NS_PER_MS));
+    if (left > ms(LINGER_MS + 2 * BEAT_MS))
+        broke("the agent leaves %lld ms after attempt_ended", (long long)(left / NS_PER_MS));
+    if (peer.committed < peer.received)
+        peer_killed();
     if (peer.fd >= 0)
         cut("the end");
 }

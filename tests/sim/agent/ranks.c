@@ -72,6 +72,28 @@ static bool is_struck(const struct process *p, enum fate fate)
     return t->fate == fate && !t->struck && t->rank == p->rank && t->at_step == p->step;
 }
 
+/* --- what it says ------------------------------------------------------------------------------------- */
+
+static void line(struct process *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void line(struct process *p, const char *fmt, ...)
+{
+    char text[1000];
+    va_list list;
+    va_start(list, fmt);
+    int n = vsnprintf(text, sizeof(text) - 1, fmt, list);
+    va_end(list);
+    text[n++] = '\n';
+    if (p->events >= 0 && write(p->events, text, (size_t)n) != n)
+        say("a line of rank %d is lost", p->rank);
+}
+
+static void print(struct process *p, const char *text)
+{
+    const size_t n = strlen(text);
+    if (p->out >= 0 && write(p->out, text, n) == (ssize_t)n)
+        p->output_bytes += n;
+}
+
 /* --- how a process ends ------------------------------------------------------------------------------ */
 
 static void close_one(int *fd)
@@ -133,7 +155,14 @@ int process_signal(struct process *p, int signo)
         end(p, signo);
         return 0;
     }
-    if (signo == SIGTERM && p->kind == PROCESS_RANK) {
+    if (p->command && signo == SIGABRT && !p->stopped) { /* Python's faulthandler */
+        print(p, "Fatal Python error: Aborted\n\nThread 0x1 (most recent call first):\n  File \"train.py\", line 7 in f\n");
+        end(p, SIGABRT);
+    } else if (p->command && signo == SIGTERM && p->place != AT_HUNG) {
+        p->place = AT_END;
+        p->asked_to_stop = true;
+        p->due = now() + ms(sim_between(1, 3000));
+    } else if (signo == SIGTERM && p->kind == PROCESS_RANK) {
         p->asked_to_stop = true;
         if (p->place == AT_DETACHED)
             p->due = now() + ms(sim_between(1, 50));
@@ -141,27 +170,7 @@ int process_signal(struct process *p, int signo)
     return 0;
 }
 
-/* --- what it says ------------------------------------------------------------------------------------- */
-
-static void line(struct process *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void line(struct process *p, const char *fmt, ...)
-{
-    char text[1000];
-    va_list list;
-    va_start(list, fmt);
-    int n = vsnprintf(text, sizeof(text) - 1, fmt, list);
-    va_end(list);
-    text[n++] = '\n';
-    if (p->events >= 0 && write(p->events, text, (size_t)n) != n)
-        say("a line of rank %d is lost", p->rank);
-}
-
-static void print(struct process *p, const char *text)
-{
-    const size_t n = strlen(text);
-    if (p->out >= 0 && write(p->out, text, n) == (ssize_t)n)
-        p->output_bytes += n;
-}
+/* --- its flight page ----------------------------------------------------------------------------------- */
 
 static void attach(struct process *p)
 {
@@ -180,10 +189,23 @@ static void attach(struct process *p)
 static void say_step(struct process *p)
 {
     struct team *t = team_of(p);
-    line(p, "{\"ev\":\"step\",\"step\":%lld,\"steps\":%lld,\"loss\":0.5,\"lr\":0.002,\"samples_per_s\":10,\"step_ms\":%lld}",
-         (long long)p->step, (long long)host.plan.steps, (long long)host.plan.step_ms);
+    char text[100];
     t->told_step = p->step;
     t->told = now();
+    if (p->command) {
+        snprintf(text, sizeof(text), "step %lld/%lld loss: 0.5\n", (long long)p->step, (long long)host.plan.steps);
+        print(p, text);
+        return;
+    }
+    line(p, "{\"ev\":\"step\",\"step\":%lld,\"steps\":%lld,\"loss\":0.5,\"lr\":0.002,\"samples_per_s\":10,\"step_ms\":%lld}",
+         (long long)p->step, (long long)host.plan.steps, (long long)host.plan.step_ms);
+}
+
+/* A command has no flight page. */
+static void enter(const struct process *p, enum flight_phase phase)
+{
+    if (p->flight)
+        flight_enter(p->flight, (uint64_t)p->step, phase);
 }
 
 /* --- what it does --------------------------------------------------------------------------------------- */
@@ -191,12 +213,18 @@ static void say_step(struct process *p)
 static void go_on(struct process *p)
 {
     p->place = AT_DATA;
-    flight_enter(p->flight, (uint64_t)p->step, PHASE_DATA);
+    enter(p, PHASE_DATA);
     p->due = now() + host.plan.data_us * 1000;
 }
 
 static void begin(struct process *p)
 {
+    p->step = host.saved_step;
+    if (p->command) {
+        print(p, "loading data\n");
+        go_on(p);
+        return;
+    }
     attach(p);
     p->step = host.saved_step;
     line(p, "{\"ev\":\"started\",\"rank\":%d,\"world_size\":%d,\"resume_step\":%lld,\"steps\":%lld,\"params\":10,"
@@ -247,7 +275,7 @@ static bool meets_fate(struct process *p)
         strike(p);
         if (t->fate == FATE_ORPHAN)
             leave_child(p);
-        if (t->code != 1)
+        if (t->code != 1 && !p->command)
             line(p, "{\"ev\":\"failed\",\"cause\":\"%s\",\"exit_code\":%d,\"text\":\"it says so\",\"step\":%lld}",
                  cause_of(t->code), t->code, (long long)p->step);
         ends_with(p, t->code);
@@ -276,7 +304,7 @@ static void work(struct process *p)
         strike(p);
         long_ms = 4000;
     }
-    flight_enter(p->flight, (uint64_t)p->step, PHASE_FORWARD);
+    enter(p, PHASE_FORWARD);
     p->place = AT_WORK;
     p->due = now() + ms(long_ms);
 }
@@ -312,20 +340,21 @@ static void complete(const struct process *last)
         if (!p->alive || p->kind != PROCESS_RANK || p->generation != last->generation)
             continue;
         flight_coll_done(p->flight, (uint64_t)step);
-        flight_step_done(p->flight, (uint64_t)step, (uint64_t)ms(host.plan.step_ms));
+        if (p->flight)
+            flight_step_done(p->flight, (uint64_t)step, (uint64_t)ms(host.plan.step_ms));
         p->step = step;
         if (p->rank == 0)
             say_step(p);
         const bool all = step >= host.plan.steps, saves = stops || all || step % host.plan.save_every == 0 ||
                                                           (p->rank == 0 && p->asked_to_save);
         if (p->rank == 0 && saves) {
-            flight_enter(p->flight, (uint64_t)step, PHASE_CHECKPOINT);
+            enter(p, PHASE_CHECKPOINT);
             p->asked_to_save = false;
             p->leaves = stops;
             p->place = AT_SAVE;
             p->due = now() + ms(sim_between(50, SAVE_MOST_MS));
         } else if (stops || all) {
-            flight_enter(p->flight, (uint64_t)step, PHASE_IDLE);
+            enter(p, PHASE_IDLE);
             p->place = AT_END;
             p->due = now() + ms(SAVE_MOST_MS + sim_between(1, 20));
         } else {
@@ -337,7 +366,7 @@ static void complete(const struct process *last)
 static void to_reduce(struct process *p)
 {
     struct team *t = team_of(p);
-    flight_enter(p->flight, (uint64_t)p->step, PHASE_REDUCE);
+    enter(p, PHASE_REDUCE);
     flight_coll_begin(p->flight, (uint64_t)p->step + 1, COLL_ALL_REDUCE, 1 << 20);
     p->place = AT_REDUCE;
     p->due = NEVER;
@@ -357,11 +386,13 @@ static void saved(struct process *p)
 {
     struct team *t = team_of(p);
     host.saved_step = p->step;
-    line(p, "{\"ev\":\"checkpoint\",\"step\":%lld,\"path\":\"/c/%lld\",\"bytes\":1000,\"ms\":100,\"digest\":\"x\"}",
+    if (!p->command)
+        line(p, "{\"ev\":\"checkpoint\",\"step\":%lld,\"path\":\"/c/%lld\",\"bytes\":1000,\"ms\":100,\"digest\":\"x\"}",
          (long long)p->step, (long long)p->step);
     if (p->step >= host.plan.steps) {
         t->done = true;
-        line(p, "{\"ev\":\"done\",\"step\":%lld,\"loss\":0.1}", (long long)p->step);
+        if (!p->command)
+            line(p, "{\"ev\":\"done\",\"step\":%lld,\"loss\":0.1}", (long long)p->step);
         ends_with(p, EXIT_DONE);
     } else if (p->leaves) {
         ends_with(p, EXIT_ABORTED);
@@ -379,7 +410,10 @@ static void loses(struct process *p)
         line(p, "{\"ev\":\"detached\",\"cause\":\"nccl_error\",\"text\":\"nobody answers\",\"step\":%lld}", (long long)p->step);
         return;
     }
-    line(p, "{\"ev\":\"failed\",\"cause\":\"nccl_error\",\"exit_code\":74,\"text\":\"nobody answers\"}");
+    if (p->command)
+        print(p, "RuntimeError: Connection closed by peer\n");
+    else
+        line(p, "{\"ev\":\"failed\",\"cause\":\"nccl_error\",\"exit_code\":74,\"text\":\"nobody answers\"}");
     ends_with(p, EXIT_COLLECTIVE);
 }
 
@@ -407,7 +441,10 @@ static void act(struct process *p)
         saved(p);
         break;
     case AT_END:
-        ends_with(p, p->step >= host.plan.steps ? EXIT_DONE : EXIT_ABORTED);
+        if (p->command && p->asked_to_stop)
+            end(p, SIGTERM);
+        else
+            ends_with(p, p->step >= host.plan.steps ? EXIT_DONE : EXIT_ABORTED);
         break;
     case AT_DETACHED:
         ends_with(p, EXIT_ABORTED);

@@ -12,9 +12,11 @@ enum {
     STEP_EVENT_MS = 1100,   /* between two step events while steps are made */
     HANG_STEP_MS = 25000,   /* data: 20 s, the others 5 s; a look each 200 ms */
     HANG_NEW_MS = 301000,   /* in a phase that no step after the first has ended yet */
+    HANG_SILENT_SURE_MS = 601000, /* a command shows its output alone */
     STOPPED_MS = 6000,
     ENDS_MS = 16500,         /* from a fault to the end of its generation: report, rejoin, grace, kill */
-    CLEANUP_MS = 2000
+    CLEANUP_MS = 2000,
+    SEEN_MS = 250           /* what a command prints is read each 200 ms */
 };
 
 static struct {
@@ -51,8 +53,15 @@ static int64_t since_ms(int64_t at)
 
 void rules_stop(int64_t grace_ms)
 {
-    r.stop_asked = now();
-    r.stop_by = now() + ms(grace_ms > 2 * 1000 ? grace_ms : 2 * 1000) + ms(CLEANUP_MS);
+    const int64_t by = now() + ms(grace_ms > 2 * 1000 ? grace_ms : 2 * 1000) + ms(CLEANUP_MS);
+    if (!r.stop_asked)
+        r.stop_asked = now();
+    r.stop_by = by > r.stop_by ? by : r.stop_by;
+}
+
+bool rules_stopping(void)
+{
+    return r.stop_asked > 0;
 }
 
 /* --- one rule for each kind of event --------------------------------------------------------------------- */
@@ -82,10 +91,10 @@ static void on_hang(const json_t *body, int64_t at)
     const bool stands = t->fate == FATE_HANG || t->fate == FATE_STOPPED;
     if (!t->struck || !stands)
         broke("a hang is reported: %s; no rank stands still", text(body, "text"));
-    const int64_t most = t->fate == FATE_STOPPED ? STOPPED_MS : t->step <= t->from + 1 ? HANG_NEW_MS : HANG_STEP_MS;
+    const int64_t most = host.plan.command ? HANG_SILENT_SURE_MS : t->fate == FATE_STOPPED ? STOPPED_MS : t->step <= t->from + 1 ? HANG_NEW_MS : HANG_STEP_MS;
     if (at - t->struck > ms(most))
         broke("the hang is seen %lld ms after it began", (long long)((at - t->struck) / NS_PER_MS));
-    if (number(body, "rank") != t->rank)
+    if (number(body, "rank") != t->rank && !host.plan.command)
         broke("rank %d stands still, and rank %lld is said to", t->rank, (long long)number(body, "rank"));
     r.hang = true;
 }
@@ -116,7 +125,7 @@ static const char *expected(const struct team *t)
     case EXIT_COLLECTIVE:
         return "nccl_error";
     default:
-        return "unknown";
+        return host.plan.command && t->code == 1 ? "user_exit" : "unknown";
     }
 }
 
@@ -134,7 +143,7 @@ static void on_generation_ended(const json_t *body, int64_t at)
         broke("generation %d failed, and its cause is none", g);
     if (fault && !none && strncmp(cause, expected(t), strlen(expected(t))) != 0)
         broke("generation %d failed by %s, and its cause is %s", g, expected(t), cause);
-    if (fault && !none && t->fate != FATE_REFUSED && number(body, "rank") != t->rank)
+    if (fault && !none && t->fate != FATE_REFUSED && !(host.plan.command && r.hang) && number(body, "rank") != t->rank)
         broke("rank %d failed, and rank %lld is blamed: %s", t->rank, (long long)number(body, "rank"), text(body, "text"));
     if (fault && !r.hang && t->fate != FATE_HANG && t->fate != FATE_STOPPED && at - t->struck > ms(ENDS_MS))
         broke("generation %d ends %lld ms after its fault", g, (long long)((at - t->struck) / NS_PER_MS));
@@ -160,7 +169,7 @@ static void on_attempt_ended(const json_t *body, int64_t at)
     for (int i = 0; i < PROCESSES; i++)
         if (host.processes[i].zombie)
             broke("the attempt has ended, and process %d was never reaped", host.processes[i].pid);
-    if (is(result, "succeeded") != t->done)
+    if (is(result, "succeeded") != t->done && !r.stop_asked) /* a stop may come when only some ranks have ended */
         broke("the attempt has %s, and the run is %s", result, t->done ? "complete" : "not complete");
     if (is(result, "stopped") && !r.stop_asked)
         broke("the attempt was stopped, and nobody asked");
@@ -205,7 +214,7 @@ void rules_heartbeat(const json_t *body, bool settled)
     const int g = (int)number(body, "generation");
     const struct team *t = &host.teams[g < TEAMS ? g : 0];
     (void)settled;
-    if (g == host.generations && t->told && now() > t->told && number(body, "step") != t->told_step &&
+    if (g == host.generations && t->told && now() > t->told + (host.plan.command ? ms(SEEN_MS) : 0) && number(body, "step") != t->told_step &&
         is(text(body, "state"), "running"))
         broke("the heartbeat has step %lld, and rank 0 has reported %lld", (long long)number(body, "step"),
               (long long)t->told_step);
@@ -220,6 +229,8 @@ void rules_look(void)
 
 void rules_end(void)
 {
-    if (!r.ended)
+    if (!r.ended && !host.plan.never_launched)
         broke("attempt_ended never came");
+    if (processes_alive(0) > 0)
+        broke("the agent has left, and %d processes have not", processes_alive(0));
 }

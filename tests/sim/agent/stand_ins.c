@@ -25,6 +25,11 @@ void __wrap_usage_get(struct usage *u, int rank, struct activity_sample *out);
 json_t *__wrap_probe_facts(const char *disk, struct err *err);
 json_t *__wrap_doctor_preflight(int *rc, const char *train, const json_t *facts, const json_t *spec, const char *dir,
                                 const json_t *history, struct err *err);
+void __wrap_graceful_stop_begin(struct graceful_stop *s, pid_t root, int signo, bool everybody);
+bool __wrap_graceful_stop_look(struct graceful_stop *s, int64_t now_ms);
+void __wrap_graceful_stop_end(struct graceful_stop *s);
+int __wrap_graceful_stop_signal_programs(pid_t root, int signo);
+void __wrap_stack_dump_end(int64_t root, bool last);
 int __wrap_launch_env_free_port(struct err *err);
 int64_t __wrap_oom_kills(void);
 const char *__wrap_kernel_log_recent(bool killed);
@@ -96,6 +101,42 @@ json_t *__wrap_doctor_preflight(int *rc, const char *train, const json_t *facts,
     (void)train, (void)facts, (void)spec, (void)dir, (void)history, (void)err;
     *rc = 0;
     return NULL;
+}
+
+/* A command is one process here, and no shell is above it. */
+void __wrap_graceful_stop_begin(struct graceful_stop *s, pid_t root, int signo, bool everybody)
+{
+    struct process *p = process_of(root);
+    (void)everybody;
+    *s = (struct graceful_stop){.root = root, .signo = signo};
+    if (p && p->alive)
+        process_signal(p, signo);
+}
+
+bool __wrap_graceful_stop_look(struct graceful_stop *s, int64_t now_ms)
+{
+    const struct process *p = process_of(s->root);
+    (void)now_ms;
+    return p && p->alive;
+}
+
+void __wrap_graceful_stop_end(struct graceful_stop *s)
+{
+    s->root = 0;
+}
+
+int __wrap_graceful_stop_signal_programs(pid_t root, int signo)
+{
+    struct process *p = process_of(root);
+    return p && p->alive ? process_signal(p, signo) + 1 : 0;
+}
+
+void __wrap_stack_dump_end(int64_t root, bool last)
+{
+    struct process *p = process_of((int)root);
+    (void)last;
+    if (p && p->alive)
+        process_signal(p, SIGABRT);
 }
 
 int __wrap_launch_env_free_port(struct err *err)

@@ -130,6 +130,18 @@ static void a_stop_ends_the_wait(void **state)
     expect(field("result"), "\"stopped\"");
 }
 
+/* The first ranks that are stopped leave the others alone: that is no failure. */
+static void the_loss_of_a_stopped_rank_is_no_failure(void **state)
+{
+    (void)state;
+    stop(2000, true);
+    exited(1, 0, 75);
+    line(1, 2, DETACHED);
+    exited(1, 1, 75);
+    expect(exited(1, 2, 75), "rank_exited generation_ended TIMER(-1) CLEANUP(1)");
+    expect(field("cause"), "\"none\"");
+}
+
 static void other_failures_need_new_processes(void **state)
 {
     (void)state;
@@ -149,6 +161,7 @@ int main(void)
         PART(a_back_off_ends_the_processes),
         PART(a_lost_node_ends_the_wait),
         PART(a_stop_ends_the_wait),
+        PART(the_loss_of_a_stopped_rank_is_no_failure),
         PART(other_failures_need_new_processes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
