@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/code/code_manifest.h"
+#include "agent/core/redact_shapes.h"
 #include "engine/base/buf.h"
 #include "controller/code/code_git.h"
 #include "controller/code/ignore.h"
@@ -25,7 +26,10 @@
 #include "engine/base/utf8.h"
 
 enum { FULL = PATH_MAX + 2 * CODE_PATH, IGNORE_BYTES = 1024 * 1024, SPARSE_BYTES = 1024 * 1024,
+       SMALL_BYTES = 16 * 1024,
        SEEN_MAX = 8 * CODE_FILES_MAX, LARGEST = 3, DEPTH = 60 };
+
+#define SECRET "may hold a secret"
 
 struct walk {
     struct code_list *list;
@@ -42,19 +46,41 @@ static int scan(struct walk *w, const char *rel);
 
 /* ---- what is left out ---- */
 
+static bool is_like(const char *const *patterns, const char *name)
+{
+    while (*patterns && fnmatch(*patterns, name, 0) != 0)
+        patterns++;
+    return *patterns;
+}
+
 bool code_list_secret(const char *name)
 {
-    static const char *const names[] = {".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "id_rsa",
-                                        "id_dsa", "id_ecdsa", "id_ed25519", ".netrc", ".pgpass", ".git-credentials",
-                                        ".npmrc", ".pypirc", NULL};
-    static const char *const examples[] = {".env.example", ".env.sample", ".env.template", ".env.dist", NULL};
-    for (int i = 0; examples[i]; i++)
-        if (strcmp(name, examples[i]) == 0)
-            return false;
-    for (int i = 0; names[i]; i++)
-        if (fnmatch(names[i], name, 0) == 0)
-            return true;
-    return false;
+    static const char *const examples[] = {".env.example", ".env.sample", ".env.template", ".env.dist", "example.env",
+                                           NULL};
+    static const char *const names[] = {
+        ".env", ".env.*", "*.env", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "id_rsa", "id_dsa",
+        "id_ecdsa", "id_ed25519", ".netrc", ".pgpass", ".git-credentials", ".npmrc", ".pypirc", ".dockercfg",
+        ".htpasswd", "token", "*.token", "credentials", "credentials.json", "*_credentials.json",
+        "service[-_]account*.json", "kubeconfig", "*.kubeconfig", NULL};
+    return !is_like(examples, name) && is_like(names, name);
+}
+
+/* A small file of data with a private key, or with nothing but a service's key. Programs are not looked into: without
+ * one of them, the job could not run. */
+static bool holds_key(const char *path, const char *name, const struct stat *st)
+{
+    static const char *const data[] = {"*.json", "*.yaml", "*.yml", "*.toml", "*.ini", "*.cfg", "*.conf", "*.txt", NULL};
+    char text[SMALL_BYTES + 1];
+    if (st->st_size > SMALL_BYTES || (strchr(name + 1, '.') && !is_like(data, name)))
+        return false;
+    const int fd = safe_open(path, O_RDONLY, NULL);
+    const ssize_t n = fd < 0 ? -1 : read(fd, text, SMALL_BYTES);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const struct redact_span key = redact_shape_at(text, text);
+    return strstr(text, "PRIVATE KEY-----") ||
+           (key.lead == 0 && key.len > 0 && text[key.len + strspn(text + key.len, " \r\n")] == '\0');
 }
 
 static void leave(struct walk *w, const char *rel, const char *why)
@@ -63,8 +89,9 @@ static void leave(struct walk *w, const char *rel, const char *why)
     char path[2 * CODE_PATH];
     snprintf(path, sizeof(path), "%s", rel);
     err_make_printable(path);
-    if (l->left++ < CODE_LEFT_TOLD)
-        json_array_append_new(l->left_out, json_make("{s:s, s:s}", "path", path, "why", why));
+    if (l->left++ < CODE_LEFT_TOLD) /* secrets first: a note has room for a few */
+        json_array_insert_new(l->left_out, strcmp(why, SECRET) == 0 ? 0 : json_array_size(l->left_out),
+                              json_make("{s:s, s:s}", "path", path, "why", why));
 }
 
 static const char *last_part(const char *path)
@@ -215,8 +242,9 @@ static const char *link_trouble(const char *path, const char *rel)
 }
 
 /* Why it cannot be in a snapshot, in words; NULL: it can. */
-static const char *trouble(const char *path, const char *rel, const struct stat *st)
+static const char *trouble(const struct walk *w, const char *path, const char *rel, const struct stat *st)
 {
+    const char *name = last_part(rel);
     if (!is_utf8(rel))
         return "its name is not UTF-8";
     if (!code_path_ok(rel))
@@ -225,8 +253,8 @@ static const char *trouble(const char *path, const char *rel, const struct stat 
         return link_trouble(path, rel);
     if (!S_ISREG(st->st_mode))
         return S_ISFIFO(st->st_mode) ? "a FIFO" : S_ISSOCK(st->st_mode) ? "a socket" : "a device";
-    if (code_list_secret(last_part(rel)))
-        return "may hold a secret";
+    if ((code_list_secret(name) || holds_key(path, name, st)) && !ignore_keeps(w->rules, rel))
+        return SECRET;
     if (is_sparse(path, st))
         return "a sparse file";
     return access(path, R_OK) < 0 ? "cannot be read" : NULL;
@@ -251,7 +279,7 @@ static int take(struct walk *w, const char *rel)
         return enter(w, rel) ? scan(w, rel) : w->err->code ? -1 : 0;
     if (ignore_has(w->rules, rel, false))
         return 0;
-    const char *why = trouble(path, rel, &st);
+    const char *why = trouble(w, path, rel, &st);
     if (why) {
         leave(w, rel, why);
         return 0;

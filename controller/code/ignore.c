@@ -210,10 +210,22 @@ static bool matches(const struct rule *r, const char *path, bool directory)
     return match_path(r->pattern, r->anchored ? rest : name);
 }
 
-bool ignore_has(const struct ignore *g, const char *path, bool directory)
+static const struct rule *last_match(const struct ignore *g, const char *path, bool directory)
 {
     for (size_t i = g->count; i-- > 0;)
         if (matches(&g->rules[i], path, directory))
-            return !g->rules[i].back;
-    return false;
+            return &g->rules[i];
+    return NULL;
+}
+
+bool ignore_has(const struct ignore *g, const char *path, bool directory)
+{
+    const struct rule *r = last_match(g, path, directory);
+    return r && !r->back;
+}
+
+bool ignore_keeps(const struct ignore *g, const char *path)
+{
+    const struct rule *r = last_match(g, path, false);
+    return r && r->back;
 }

@@ -25,4 +25,7 @@ int ignore_add(struct ignore *g, const char *dir, const char *text);
 /* Tests one path, none of whose directories is excluded. */
 bool ignore_has(const struct ignore *g, const char *path, bool directory);
 
+/* Is this file included by name: is a rule with ! the last that matches? */
+bool ignore_keeps(const struct ignore *g, const char *path);
+
 #endif

@@ -23,9 +23,14 @@ chmod +x w/tool
 echo lib >w/sub/lib.sh
 ln -s sub/lib.sh w/link
 ln -s /etc w/outside
-touch w/venv/pyvenv.cfg w/venv/python w/.env w/id_rsa w/keep/a.bin w/keep/b.bin w/sub/x.tmp w/data/big
+touch w/venv/pyvenv.cfg w/venv/python w/.env w/prod.env w/kubeconfig w/id_rsa w/keep/a.bin w/keep/b.bin w/sub/x.tmp w/data/big
 printf '*.bin\n!b.bin\n' >w/.gitignore
-printf 'data/\n' >w/.jobctlignore
+mkdir w/.aws && touch w/.aws/credentials
+printf '{"type": "x", "private_key": "-----BEGIN PRIVATE KEY-----\\nMIIE"}' >w/sub/robot.json
+printf 'hf_%s\n' abcdefghijklmnopqrstuvwxyz >w/sub/hub.txt
+printf '{"bos_token": "<s>", "token": 512}' >w/tokenizer_config.json # a vocabulary is none
+touch w/public.key
+printf 'data/\n!public.key\n' >w/.jobctlignore
 printf '*.tmp\n' >w/sub/.gitignore
 mkfifo w/fifo
 cat >w/job.yaml <<'YAML'
@@ -38,13 +43,17 @@ YAML
 
 # Without git: both kinds of ignore files, and a word for each thing that cannot come along.
 code 0 jobctl submit -q --hold w/job.yaml
-for it in '.env (may hold a secret)' 'fifo (a FIFO)' 'id_rsa (may hold a secret)' 'outside (a link that leads outside)' \
-    'venv (a virtual environment)'; do has "$it" err; done
+matches '^note: the snapshot of the code leaves out \([^ ]* (may hold a secret)\(, \)*\)\{5\} and 5 more$' cat err
+code 0 jobctl show 1
+for it in .env prod.env .aws/credentials kubeconfig sub/hub.txt sub/robot.json id_rsa; do
+    has "$it: may hold a secret" out
+done
+for it in 'fifo: a FIFO' 'outside: a link that leads outside' 'venv: a virtual environment'; do has "$it" out; done
 sed -i 's/echo old/echo new/' w/run.sh
 rm w/sub/lib.sh
 code 0 jobctl hold --off 1
 code 0 jobctl wait 1
-jobctl logs 1 | tail -n 17 >said
+jobctl logs 1 | tail -n 19 >said
 cat >expected <<LOG
 old
 .
@@ -56,10 +65,12 @@ old
 ./link
 ./out
 ./out/runs
+./public.key
 ./run.sh
 ./sub
 ./sub/.gitignore
 ./sub/lib.sh
+./tokenizer_config.json
 ./tool
 lib
 from $WORK/w
@@ -69,9 +80,9 @@ diff expected said
 [ ! -e w/out ]
 digest=$(code_of 1 code.snapshot)
 [ -z "$(find "$JOBCTL_HOME/code/$digest/tree" ! -type l -perm /0277)" ]
-[ "$(code_of 1 code.files code.must)" = "9 true" ]
+[ "$(code_of 1 code.files code.must)" = "11 true" ]
 code 0 jobctl show 1
-has "snapshot      $digest, 9 files" out
+has "snapshot      $digest, 11 files" out
 
 # A retry runs the same code; equal code is stored once; a new submit takes what is there now.
 code 0 jobctl retry -q 1
@@ -131,7 +142,8 @@ has 'snapshot: ' err
 [ "$(originals)" = 0 ]
 printf '*.pt\nlog.txt\n' >>w/.jobctlignore
 code 0 jobctl submit -q --hold w/job.yaml
-has 'hole (a sparse file)' err
+code 0 jobctl show last
+has 'hole: a sparse file' out
 code 0 jobctl submit -q --hold w/job.yaml --set snapshot=false
 [ "$(code_of 7 code)" = null ]
 code 2 jobctl submit w/job.yaml --set snapshot=maybe

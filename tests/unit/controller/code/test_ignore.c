@@ -84,6 +84,9 @@ static void nested_files(void **state)
     assert_true(ignore_has(g, "sub/only", false));
     assert_false(ignore_has(g, "subs/only", false));
     assert_false(ignore_has(g, "sub/x/only", false));
+    assert_true(ignore_keeps(g, "sub/good.bin"));
+    assert_false(ignore_keeps(g, "good.bin"));
+    assert_false(ignore_keeps(g, "sub/other"));
     ignore_destroy(g);
 }
 
