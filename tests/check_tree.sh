@@ -34,6 +34,7 @@ tests/fake      [a-z0-9_]+\.c
 tests/fuzz      [a-z0-9_]+\.(c|h|sh|dict)|corpus/[a-z0-9_]+/.+
 tests/golden    [a-z0-9]+/((hostile/)?[A-Za-z0-9_.-]+\.(jsonl?|safetensors|model|pth)|SHA256SUMS)|data/(img|wds|feat)/[A-Za-z0-9_-]+\.(png|jpg|txt|json|tar|npz)
 tests/gpu       [a-z0-9_]+\.(c|h|sh|json)
+tests/mutants   mutate\.py|known\.txt
 tests/outcomes  [a-z]+\.(py|yaml)
 tests/payload   [a-z0-9_]+\.py
 tests/process   [a-z0-9_/]+\.[ch]

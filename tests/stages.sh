@@ -76,6 +76,7 @@ fi
 stage build-more compiled all more-built || table
 stage more-guards goals circles resources
 stage clang goals clang
+stage faults one_by_one mutants-known
 stage gcc-11 one_by_one older
 stage processors one_by_one cpus
 stage cuda-cpu goals cuda-cpu

@@ -131,6 +131,16 @@ ptx: $(PTX_TEST) $(if $(HAVE_NVCC),$(BIN)/jobctl-train $(VERIFY) $(KERNELS) $(CU
 	@$(if $(HAVE_NVCC),$(PTX)/counts.sh $(CUDA_PTX) $(KERNELS) $(NVCC_VERSION),:)
 	@$(if $(and $(HAVE_NVCC),$(filter all,$(SWEEP))),$(PTX)/step.sh $(CUDA_PTX) $(BIN) $(NVCC_VERSION),:)
 
+# Faults in sources of the agent, the controller and the engine (tests/README.md).
+COUNT ?= 20
+SEED  ?= 1
+mutants: all tests-built  ## small faults in a room's sources: which does no test notice? (ROOM=controller/job COUNT=20 SEED=1)
+	@tests/mutants/mutate.py $(ROOM) $(COUNT) $(SEED)
+
+# Other three with each commit.
+mutants-known: all tests-built
+	@tests/mutants/mutate.py --known 3
+
 check-gpu: $(BIN)/jobctl-train $(VERIFY) $(KERNELS) $(if $(HAVE_NVCC),$(CUDA))  ## where there is a GPU: kernels, golden numbers, speed
 	@tests/gpu/run.sh $(BIN) $(CUDA) $(KERNELS)
 
@@ -140,6 +150,7 @@ e2e: $(PROGRAMS) $(VERIFY) $(ATTACK) $(wildcard $(CUDA_CPU))  ## end-to-end test
 house: $(BIN)/jobctl $(BIN)/jobctl-agent $(BIN)/jobctl-train  ## are docs/HOUSE.md and all that documents name still true?
 	@tests/check_house.sh
 	@tests/check_docs.sh . $(BIN)
+	@tests/mutants/mutate.py --known 0
 
 test:  ## the tests that need few more packages than the demo
 	@deploy/try.sh test $(BIN)
@@ -355,4 +366,4 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(TEST_LIBS) $(OBJ)/flags
 	$(Q)$(CC) $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' -o $@ $< $(TEST_LIBS) $(ALL_LD)
 
 -include $(VERIFY_SRCS:%.c=$(OBJ)/%.d) $(UNITS:=.d) $(PROCESSES:=.d) $(FUZZERS:=.d) $(OBJ)/tests/cpus/portable.d $(OBJ)/tests/verify/main.d
-.PHONY: cuda-cpu planted check-gpu house check units processes layers pure circles guards baseline resources toolkits sim golden cpus cpus-all older e2e test test-all tests-built more-built soak asan tsan tsan-run corpus decoders fuzz fuzzers bench bench-weights bench-store bench-restart bench-scale bench-hosts bench-dist bench-slurm
+.PHONY: cuda-cpu planted mutants mutants-known check-gpu house check units processes layers pure circles guards baseline resources toolkits sim golden cpus cpus-all older e2e test test-all tests-built more-built soak asan tsan tsan-run corpus decoders fuzz fuzzers bench bench-weights bench-store bench-restart bench-scale bench-hosts bench-dist bench-slurm
