@@ -24,7 +24,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/field.h"
 
-enum { TICK_TTY_MS = 200, TICK_MS = 500, PLAIN_EVERY_S = 10, PAGE = 500, SETUP_LINES = 40 };
+enum { TICK_LEAST_MS = 20, TICK_TTY_MS = 200, TICK_MS = 500, PLAIN_EVERY_S = 10, PAGE = 500, SETUP_LINES = 40 };
 
 struct follow {
     struct call              *call;
@@ -101,7 +101,7 @@ static void tell(struct follow *f, const json_t *event)
     char shown[1024], at[JOB_CELL];
     const char *kind = json_string_value(json_object_get(event, "kind"));
     const char *text = json_string_value(json_object_get(event, "text"));
-    if (!kind || !text || !event_is_news(kind, json_object_get(event, "body")))
+    if (f->wish->quiet || !kind || !text || !event_is_news(kind, json_object_get(event, "body")))
         return;
     const bool bad = event_kind_is(event_kind_of(kind), EVENT_IS_BAD);
     job_view_local(at, sizeof(at), json_string_value(json_object_get(event, "at")));
@@ -208,7 +208,7 @@ static void draw(struct follow *f)
     const struct terminal *t = &f->call->out;
     char line[PROGRESS_LINE_SIZE];
     long long step = json_integer_value(json_object_get(f->row, "step"));
-    if (!f->wish->progress)
+    if (!f->wish->progress || f->wish->quiet)
         return;
     if (t->tty) {
         terminal_measure(&f->call->out);
@@ -300,9 +300,11 @@ static int interrupted(struct follow *f, const volatile int *stop)
 
 static int loop(struct follow *f, const volatile int *stop)
 {
-    int tick = f->call->out.tty ? TICK_TTY_MS : TICK_MS;
-    for (;;) {
+    const int most = f->call->out.tty ? TICK_TTY_MS : TICK_MS;
+    for (int tick = 0;;) {
+        const int64_t seen = f->after;
         int rc = look(f);
+        tick = f->after != seen ? TICK_LEAST_MS : 2 * tick < most ? 2 * tick : most; /* events come close together */
         if (rc == 0 && is_done(f))
             break;
         if (rc == 0) {

@@ -22,6 +22,7 @@ struct follow_wish {
     long long attempt;     /* 0: the current one and all later ones */
     long long tail;        /* start with this many last lines; -1: all */
     bool      progress;    /* show the live progress line */
+    bool      quiet;       /* print the output only */
     bool      from_now;    /* skip events older than the call */
     bool      ask;         /* Ctrl-C on a terminal asks what to do with the job */
 };

@@ -22,7 +22,7 @@ static const struct option_row options[] = {
                                       "failed"},
     {"detach", 'd', OPTION_FLAG, NULL, "return once the job is stored; do not follow it"},
     {"key", 0, OPTION_TEXT, "KEY", "repeat an interrupted run safely: one key and command give one job"},
-    OPTION_QUIET,
+    {"quiet", 'q', OPTION_FLAG, NULL, "print the command's output only; with -d, the id only"},
     OPTION_JSON,
     {.name = NULL},
 };

@@ -26,7 +26,7 @@ static const struct option_row options[] = {
                                    "KEY.1, KEY.2, ..."},
     {"follow", 'f', OPTION_FLAG, NULL, "follow the job until it is done; Ctrl-C does not stop it"},
     {"wait", 'w', OPTION_FLAG, NULL, "wait silently until the job is done; exit with its code"},
-    {"quiet", 'q', OPTION_FLAG, NULL, "print the id only"},
+    {"quiet", 'q', OPTION_FLAG, NULL, "print the id only; with --follow, the job's output only"},
     OPTION_JSON,
     {.name = NULL},
 };

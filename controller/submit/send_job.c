@@ -33,6 +33,8 @@ static void announce(struct call *call, const json_t *row, const struct send_wis
     char title[JOB_CELL];
     if (call->json)
         return;
+    if (wish->quiet && wish->follow)
+        return;
     if (wish->quiet) {
         fprintf(t->file, "%lld\n", id);
         return;
@@ -59,7 +61,8 @@ int send_job_look_on(struct call *call, struct client *c, json_t **row, const st
     fflush(call->out.file);
     if (wish->follow && !call->json) {
         const bool output = wish->output && !json_is_object(json_object_get(*row, "members"));
-        struct follow_wish look = {.output = output, .tail = -1, .progress = true, .ask = wish->ask};
+        struct follow_wish look = {.output = output, .tail = -1, .progress = true, .ask = wish->ask,
+                                   .quiet = wish->quiet};
         code = follow_job(call, c, id, &look, &last);
     } else {
         code = job_wait(c, id, -1, &last, &call->err);

@@ -125,12 +125,22 @@ int spec_file_text_request(struct call *call, const char *text, const char *file
     return rc;
 }
 
+static int check_program(const char *file, const char *text, struct err *err)
+{
+    const bool python = text_ends_with(file, ".py"), shell = text_ends_with(file, ".sh");
+    if (!python && !shell && strncmp(text, "#!", 2) != 0)
+        return 0;
+    return err_set(err, ERR_USAGE, "%s is a program, not a job file; start it with: jobctl run -- %s%s", file,
+                   python ? "python3 " : shell ? "bash " : strchr(file, '/') ? "" : "./", file);
+}
+
 int spec_file_request(struct call *call, const char *file, const char *const *set, int nset,
                       json_t **request, json_t **spec)
 {
     *request = NULL;
     char *text = read_text(file, &call->err);
-    int rc = text ? spec_file_text_request(call, text, file, set, nset, request, spec) : -1;
+    int rc = text && check_program(file, text, &call->err) == 0
+                 ? spec_file_text_request(call, text, file, set, nset, request, spec) : -1;
     free(text);
     return rc;
 }

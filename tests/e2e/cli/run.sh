@@ -38,7 +38,7 @@ assert words == sys.argv[1:], words
 assert greeting == "good day" and cwd == os.getcwd(), (greeting, cwd)
 PY
 code 0 jobctl run -q -n 2 -N pair --set resources.cpus=1 'echo "rank $RANK of $WORLD_SIZE" | tr a-z A-Z'
-has "RANK 0 OF 2" out
+[ "$(cat out err)" = "RANK 0 OF 2" ] # and nothing of our own
 [ "$(jobctl status -o name,np 2 | tail -n 1 | tr -s ' ')" = "pair 2" ]
 code 1 jobctl run --set retry.max=0 --set resources.cpus=1 -- sh -c 'echo bad; exit 3'
 has bad out
@@ -87,3 +87,11 @@ for i in 0 1; do
     grep -q 'keeps running' "followed.${signals[i]}"
 done
 end_both
+
+# A program is not a job file.
+echo 'print(1)' >train.py
+printf '#!/bin/bash\n#SBATCH -n 1\ntrue\n' | tee job.sh >job
+for file in 'train.py: python3 train.py' 'job.sh: bash job.sh' 'job: ./job'; do
+    code 2 jobctl submit "${file%%:*}"
+    has "${file%%:*} is a program, not a job file; start it with: jobctl run -- ${file#*: }" err
+done
