@@ -61,8 +61,10 @@ static void look_at_rules(struct monitor *v, int64_t now)
 void monitor_progress(struct monitor *v)
 {
     json_t *line = v && v->reads_progress ? output_progress_line(&v->progress, &v->pages[0]) : NULL;
-    if (line)
+    if (line) {
+        hang_detector_step(v->hang);
         v->hooks.progress(v->hooks.arg, v->generation, line);
+    }
     json_decref(line);
 }
 

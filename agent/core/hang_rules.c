@@ -78,7 +78,8 @@ int64_t hang_rules_doubled_ms(int64_t deadline_ms, int false_alarms)
 }
 
 /* For a command, hang.step is also hang.silent: its steps may not be visible. */
-int64_t hang_rules_silent_ms(const struct hang_rules *r, int64_t watched_ms, int64_t longest_ms, int false_alarms)
+int64_t hang_rules_silent_ms(const struct hang_rules *r, int64_t watched_ms, int64_t longest_ms, int64_t rhythm_ms,
+                             int false_alarms)
 {
     if (r->silent_ms > 0)
         return r->silent_ms;
@@ -86,7 +87,11 @@ int64_t hang_rules_silent_ms(const struct hang_rules *r, int64_t watched_ms, int
         return -1;
     if (r->step_ms > 0)
         return r->step_ms;
-    const int64_t least = watched_ms < HANG_NEW_MS ? HANG_SILENT_NEW_MS : HANG_SILENT_MS;
+    int64_t least = watched_ms < HANG_NEW_MS ? HANG_SILENT_NEW_MS : HANG_SILENT_MS;
+    if (rhythm_ms > 0 && least > HANG_RHYTHM_MS)
+        least = HANG_RHYTHMS * rhythm_ms > HANG_RHYTHM_MS ? HANG_RHYTHMS * rhythm_ms : HANG_RHYTHM_MS;
+    if (least > HANG_SILENT_NEW_MS)
+        least = HANG_SILENT_NEW_MS;
     const int64_t usual = HANG_TIMES * longest_ms;
     return hang_rules_doubled_ms(usual > least ? usual : least, false_alarms);
 }
@@ -142,16 +147,17 @@ static void say_silence(json_t *out, const struct hang_rules *r)
 {
     static const char what[] = "no sign of life from any rank (output, CPU work, bytes read or "
                                "written, network traffic, work on a GPU)";
-    char a[WORDS], b[WORDS];
+    char a[WORDS], b[WORDS], c[WORDS];
     if (r->silent_ms > 0 || r->step_ms > 0)
         json_array_append_new(out, json_text_f("%s: %s (hang.%s)", what,
-                                               duration(a, hang_rules_silent_ms(r, 0, 0, 0)),
+                                               duration(a, hang_rules_silent_ms(r, 0, 0, 0, 0)),
                                                r->silent_ms > 0 ? "silent" : "step"));
     else
-        json_array_append_new(out, json_text_f("%s: %s in the first hour, then %d times the longest "
-                                               "quiet time, at least %s (hang.silent)",
+        json_array_append_new(out, json_text_f("%s: %s in the first hour, then %d times the longest quiet time, "
+                                               "at least %s; in the first hour of a job that reports steps regularly, "
+                                               "%d times the time between two reports, at least %s (hang.silent)",
                                                what, duration(a, HANG_SILENT_NEW_MS), HANG_TIMES,
-                                               duration(b, HANG_SILENT_MS)));
+                                               duration(b, HANG_SILENT_MS), HANG_RHYTHMS, duration(c, HANG_RHYTHM_MS)));
 }
 
 static void say_command(json_t *out, const struct hang_rules *r)

@@ -31,6 +31,8 @@ enum {
     HANG_SILENT_MS = 60 * 1000, /* minimum automatic silence ... */
     HANG_SILENT_NEW_MS = 10 * 60 * 1000, /* ... while the job has been watched for less than ... */
     HANG_NEW_MS = 60 * 60 * 1000,
+    HANG_RHYTHM_MS = 100 * 1000, /* minimum automatic silence of a job that reports steps regularly, ... */
+    HANG_RHYTHMS = 100,          /* ... and in times between two reports */
     HANG_GAP_MS = 3 * 1000,   /* the agent itself did not run for this long: it was frozen, and ... */
     HANG_THAW_MS = 30 * 1000, /* ... its ranks may resume this much later */
     HANG_WARN_FROM = 3,       /* this false alarm and later ones only warn, ... */
@@ -52,9 +54,10 @@ bool hang_rules_life_counts(const struct hang_rules *r, enum flight_phase phase)
 /* So do MiB read and written from time to time. */
 bool hang_rules_files_count(enum flight_phase phase);
 
-/* The deadline for the silence of all ranks, by how long the job was watched, its longest quiet
- * time, and the number of false alarms; -1: not watched. */
-int64_t hang_rules_silent_ms(const struct hang_rules *r, int64_t watched_ms, int64_t longest_ms, int false_alarms);
+/* The deadline for the silence of all ranks, by how long the job was watched, its longest quiet time, the usual time
+ * between two reports of steps (0: not regular), and the number of false alarms; -1: not watched. */
+int64_t hang_rules_silent_ms(const struct hang_rules *r, int64_t watched_ms, int64_t longest_ms, int64_t rhythm_ms,
+                             int false_alarms);
 /* An automatic deadline after this many false alarms. */
 int64_t hang_rules_doubled_ms(int64_t deadline_ms, int false_alarms);
 

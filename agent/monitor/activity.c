@@ -10,6 +10,7 @@
 
 #define SHARE 0.01  /* of the norm; less is background */
 #define WORK_S 0.01 /* of CPU time in one window; less is rounding */
+#define MAIN_S 1e-3 /* of main threads */
 
 enum {
     NORM_S = 3600,      /* the norm forgets rates older than about this */
@@ -81,6 +82,7 @@ static void measure(struct activity *a, const struct activity_sample *s, double 
     a->spins = spins(s);
     if (window <= 0)
         return;
+    a->main_works = s->main_us >= before->main_us + (uint64_t)(1e6 * MAIN_S);
     a->rate[ACTIVITY_CPU] = rate_of(s->work_us, before->work_us, 1e6, window);
     a->rate[ACTIVITY_IO] = rate_of(s->io_bytes, before->io_bytes, 1, window);
     a->rate[ACTIVITY_MOVED] = rate_of(s->moved_bytes, before->moved_bytes, 1, window);
@@ -108,7 +110,8 @@ unsigned activity_take(struct activity *a, struct activity_norm *norm,
         const enum activity_sign sign = (enum activity_sign)i;
         const double span = signs[i].window ? window : seconds;
         if (span <= 0 || (signs[i].window ? !a->free : in_collective) ||
-            (a->spins && (sign == ACTIVITY_CPU || sign == ACTIVITY_GPU)) || !counts(norm, sign, a->rate[i], span))
+            (a->spins && (sign == ACTIVITY_CPU || sign == ACTIVITY_GPU)) || 
+            !(counts(norm, sign, a->rate[i], span) || (sign == ACTIVITY_CPU && a->main_works)))
             continue;
         learn(norm, sign, a->rate[i], span);
         seen |= 1u << i;

@@ -6,6 +6,9 @@
  * (agent/monitor/waiting.h), 4 KB/s read or written, and any byte that others moved for the rank. Each, except the
  * last, must also be at least 1 % of the job's norm: its mean rate over all intervals, of all ranks, in which it was a
  * sign. So a logger alone does not count once the job has worked. The first value seen becomes the first norm.
+ * 1 ms of work of main threads counts whatever is usual: a light step every few seconds is far below the rate at which
+ * a program starts, but loggers run in other threads, and the main thread of a hung rank only waits. Launchers, which
+ * poll in their main threads, are left out.
  *
  * Spinning is not a sign of life. Nothing counts while the rank is inside a collective, and CPU and GPU time do not
  * count while the GPU is busy but its memory controller and links are idle.
@@ -25,7 +28,9 @@ struct activity_sample {
     int64_t  at_ms; /* on the monotonic clock of its node; 0: none yet */
     uint64_t output_bytes;                         /* output grows, */
     uint64_t work_us, io_bytes, moved_bytes;       /* and so do these, which were read */
+    uint64_t main_us;                              /* work of main threads */
     int64_t  counted_ms;                           /* at this time, which ends the window since the previous reading */
+    bool     blocked;                              /* a thread waits for a disk or a network file system */
     bool     gpu;                                  /* the fields below are known */
     unsigned gpu_busy, gpu_memory;           /* percent of the time */
     uint64_t link_kb_s;                      /* over PCIe and NVLink */
@@ -41,6 +46,7 @@ struct activity {
     struct activity_sample last;
     double rate[ACTIVITY_SIGNS]; /* between the last two samples or windows: cores, bytes/s, percent */
     bool free;                   /* in this window it was outside collectives at least part of the time */
+    bool main_works;             /* a main thread worked in the last window */
     bool spins;                  /* its GPU was busy without moving data */
 };
 

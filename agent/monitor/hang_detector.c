@@ -46,6 +46,7 @@ struct hang_detector {
     struct hang_rules          rules;
     struct silence             silence;
     bool                       warned;  /* of the present silence */
+    bool                       reported; /* a step, since the last look */
     int64_t                    thaw_ms; /* no verdict for so long */
     int                        n;
     int64_t                    looked_ms;
@@ -359,6 +360,14 @@ static bool has_begun(const struct hang_detector *h)
     return false;
 }
 
+static bool any_blocked(const struct hang_detector *h, const struct hang_detector_rank *ranks)
+{
+    for (int i = 0; i < h->n; i++)
+        if (ranks[i].alive && ranks[i].use.blocked)
+            return true;
+    return false;
+}
+
 static void start_verdict(struct hang_detector_verdict *v, const struct hang_detector *h,
                           int64_t quiet_ms, int64_t deadline_ms)
 {
@@ -376,7 +385,7 @@ static bool judge_silence(struct hang_detector *h, const struct hang_detector_ra
                           struct hang_detector_verdict *out)
 {
     struct seen *s = &h->seen[last];
-    const int64_t deadline = silence_deadline_ms(&h->silence, &h->rules);
+    const int64_t deadline = silence_deadline_ms(&h->silence, &h->rules, any_blocked(h, ranks));
     if (deadline < 0 || s->idle_ms < deadline)
         return false;
     start_verdict(out, h, s->idle_ms, deadline);
@@ -473,6 +482,11 @@ static void forgive(struct hang_detector *h)
     }
 }
 
+void hang_detector_step(struct hang_detector *h)
+{
+    h->reported = true;
+}
+
 bool hang_detector_look(struct hang_detector *h, const struct hang_detector_rank *ranks, int64_t now_ms,
                         struct hang_detector_verdict *out)
 {
@@ -485,6 +499,8 @@ bool hang_detector_look(struct hang_detector *h, const struct hang_detector_rank
         traced = traced || (ranks[i].alive && ranks[i].state == 't');
     }
     const int last = last_alive(h, ranks);
+    step_pace_pass(&h->silence.pace, passed, h->reported);
+    h->reported = false;
     silence_pass(&h->silence, passed, last < 0 ? 0 : h->seen[last].idle_ms);
     h->warned = h->warned && h->silence.quiet_ms > 0;
     if (traced || h->thaw_ms > 0)
@@ -525,5 +541,6 @@ void hang_detector_begin(struct hang_detector *h, int64_t now_ms)
     memset(h->seen, 0, (size_t)h->n * sizeof(*h->seen));
     h->looked_ms = now_ms;
     h->thaw_ms = 0;
+    h->reported = false;
     silence_begin(&h->silence);
 }

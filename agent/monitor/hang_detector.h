@@ -15,6 +15,7 @@
  *
  * A rank is idle since it last showed any sign of life (agent/monitor/activity.h). For a command, an automatic deadline
  * counts only if the rank is idle; and a command whose ranks are all idle for hang.silent hangs, with or without pages.
+ * That limit is shorter for a job that reports steps regularly (agent/monitor/step_pace.h).
  *
  * A rank that waits for others is never the cause: the rank that has entered the fewest collectives
  * is judged, by its own phase. So a slow checkpoint of one rank does not make the others "hang" in
@@ -67,6 +68,9 @@ void hang_detector_destroy(struct hang_detector *h);
 
 /* Starts a new generation: forgets the processes, keeps what was learned. */
 void hang_detector_begin(struct hang_detector *h, int64_t now_ms);
+
+/* The first rank has reported a step: printed it, or written it into its page. */
+void hang_detector_step(struct hang_detector *h);
 
 /* Checks all ranks once: true and *out if a rank hangs. Counts false alarms. */
 bool hang_detector_look(struct hang_detector *h, const struct hang_detector_rank *ranks, int64_t now_ms,

@@ -23,10 +23,10 @@ static json_t *block_row(const struct page_view *v, int n)
 
 static json_t *use_row(const struct activity_sample *u)
 {
-    return json_make("[I, I, I, I, I, I, b, i, i, I]", (json_int_t)u->at_ms, (json_int_t)u->output_bytes,
+    return json_make("[I, I, I, I, I, I, b, i, i, I, I, b]", (json_int_t)u->at_ms, (json_int_t)u->output_bytes,
                      (json_int_t)u->work_us, (json_int_t)u->io_bytes, (json_int_t)u->moved_bytes,
                      (json_int_t)u->counted_ms, u->gpu, (int)u->gpu_busy, (int)u->gpu_memory,
-                     (json_int_t)u->link_kb_s);
+                     (json_int_t)u->link_kb_s, (json_int_t)u->main_us, u->blocked);
 }
 
 static uint64_t counter(const json_t *row, size_t i)
@@ -46,7 +46,9 @@ static void take_use(struct activity_sample *u, const json_t *row)
                                   .gpu = json_is_true(json_array_get(row, 6)),
                                   .gpu_busy = (unsigned)counter(row, 7),
                                   .gpu_memory = (unsigned)counter(row, 8),
-                                  .link_kb_s = counter(row, 9)};
+                                  .link_kb_s = counter(row, 9),
+                                  .main_us = counter(row, 10),
+                                  .blocked = json_is_true(json_array_get(row, 11))};
 }
 
 json_t *page_feed_row(int rank, const struct page_view *now, const struct page_view *told)

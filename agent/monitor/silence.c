@@ -11,6 +11,7 @@ enum { WORTH_MS = 60 * 1000, HIGHEST_MS = 366 * 24 * 3600 };
 void silence_begin(struct silence *s)
 {
     s->quiet_ms = 0;
+    s->pace = (struct step_pace){0};
 }
 
 /* A quiet time counts once it has ended. */
@@ -22,9 +23,10 @@ void silence_pass(struct silence *s, int64_t passed_ms, int64_t quiet_ms)
     s->quiet_ms = quiet_ms;
 }
 
-int64_t silence_deadline_ms(const struct silence *s, const struct hang_rules *rules)
+int64_t silence_deadline_ms(const struct silence *s, const struct hang_rules *rules, bool blocked)
 {
-    return hang_rules_silent_ms(rules, s->watched_ms, s->longest_ms, s->false_alarms);
+    return hang_rules_silent_ms(rules, s->watched_ms, s->longest_ms, blocked ? 0 : step_pace_usual_ms(&s->pace),
+                                s->false_alarms);
 }
 
 /* --- between attempts ------------------------------------------------------------------------ */

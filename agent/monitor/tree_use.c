@@ -117,10 +117,12 @@ static DIR *open_list(int64_t pid, const char *name)
 
 struct looked {
     uint64_t living_ns; /* CPU time of its threads */
+    uint64_t main_us;   /* work of the main one */
     bool     ticks, blocked;
 };
 
-static uint64_t take_thread(struct tree_use *u, int64_t tid, const struct thread_times *t, struct looked *l)
+static uint64_t take_thread(struct tree_use *u, int64_t pid, int64_t tid, const struct thread_times *t,
+                            struct looked *l)
 {
     const struct row *before = find(&u->before[THREADS], (uint64_t)tid);
     const uint64_t switches = t->waits < 0 ? 0 : (uint64_t)t->waits, cpu_ns = grown(before, 0, t->cpu_ns);
@@ -128,7 +130,11 @@ static uint64_t take_thread(struct tree_use *u, int64_t tid, const struct thread
     l->living_ns += t->cpu_ns;
     l->ticks = l->ticks || t->ticks;
     l->blocked = l->blocked || t->state == 'D';
-    return waiting_work_us(cpu_ns, t->waits < 0 ? -1 : (int64_t)grown(before, 1, switches), u->window_ms);
+    const uint64_t work_us =
+        waiting_work_us(cpu_ns, t->waits < 0 ? -1 : (int64_t)grown(before, 1, switches), u->window_ms);
+    if (tid == pid && !t->ticks)
+        l->main_us = work_us;
+    return work_us;
 }
 
 static uint64_t read_threads(struct tree_use *u, int64_t pid, struct looked *l)
@@ -138,7 +144,7 @@ static uint64_t read_threads(struct tree_use *u, int64_t pid, struct looked *l)
     uint64_t work_us = 0;
     for (struct dirent *e; d && (e = readdir(d));)
         if (isdigit((unsigned char)e->d_name[0]) && thread_times_read(&t, pid, atoll(e->d_name)))
-            work_us += take_thread(u, atoll(e->d_name), &t, l);
+            work_us += take_thread(u, pid, atoll(e->d_name), &t, l);
     if (d)
         closedir(d);
     return work_us;
@@ -235,12 +241,14 @@ static void list_sockets(struct tree_use *u, const struct process_tree_entry *p)
         closedir(d);
 }
 
-static void read_process(struct tree_use *u, const struct process_tree_entry *p, struct tree_use_sum *sum)
+static void read_process(struct tree_use *u, const struct process_tree_entry *p, bool parent, struct tree_use_sum *sum)
 {
     char io[512];
     struct looked l = {0};
     const struct row *before = find(&u->before[PROCESSES], (uint64_t)p->pid);
     sum->work_us += read_threads(u, p->pid, &l);
+    sum->main_us += parent ? 0 : l.main_us;
+    sum->blocked = sum->blocked || l.blocked;
     process_text(io, sizeof(io), p->pid, "io");
     const uint64_t disk = number_behind(io, "\nread_bytes: ");
     struct row now = {(uint64_t)p->pid,
@@ -276,6 +284,14 @@ static void read_sockets(struct tree_use *u, const char *first, struct tree_use_
     free(s);
 }
 
+static bool is_parent(const struct process_tree_entry *all, size_t n, int64_t pid)
+{
+    for (size_t i = 0; i < n; i++)
+        if (all[i].parent == pid)
+            return true;
+    return false;
+}
+
 /* --- all ------------------------------------------------------------------------------------- */
 
 void tree_use_read(struct tree_use *u, const int64_t *roots, int n, int64_t window_ms, const char *first,
@@ -287,7 +303,7 @@ void tree_use_read(struct tree_use *u, const int64_t *roots, int n, int64_t wind
     u->inodes.n = 0;
     read_disks(u);
     for (size_t i = 0; i < count; i++)
-        read_process(u, &all[i], &sums[all[i].tree]);
+        read_process(u, &all[i], is_parent(all, count, all[i].pid), &sums[all[i].tree]);
     sort(&u->inodes);
     read_sockets(u, first, sums);
     for (int i = 0; i < KINDS; i++) {

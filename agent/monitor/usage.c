@@ -88,6 +88,8 @@ static void count(struct usage *u, int64_t now)
     const int64_t before = cpu_ms();
     for (int i = 0; i < u->n; i++)
         u->roots[i] = ranks_pid(u->ranks, ranks_first(u->ranks) + i);
+    for (int i = 0; i < u->n; i++)
+        u->sums[i].blocked = false;
     tree_use_read(u->trees, u->roots, u->n, now - u->counted_ms, u->first, u->sums);
     const int64_t wait = TIMES_COST * (cpu_ms() - before);
     u->counted_ms = now;
@@ -103,6 +105,8 @@ static void sample(struct usage *u, int64_t now)
             .work_us = u->sums[i].work_us,
             .io_bytes = u->sums[i].io_bytes,
             .moved_bytes = u->sums[i].moved_bytes,
+            .main_us = u->sums[i].main_us,
+            .blocked = u->sums[i].blocked,
             .counted_ms = u->counted_ms};
     u->next_ms = now + SAMPLE_MS;
 }

@@ -152,7 +152,7 @@ static const struct spec_field fields[] = {
      .help = "limit for the first step"},
     {.path = "hang.silent", .type = FIELD_DURATION, .auto_ok = true, .min = 0.5, .max = 31536000, .def = AUTO,
      .help = "limit for no sign of life from any rank; auto = 4 times the longest quiet time, at "
-             "least 1m (first hour: 10m; train: none)"},
+             "least 1m (first hour: 10m, with regular steps 100s; train: none)"},
     {.path = "snapshot", .type = FIELD_BOOL,
      .help = "true: the job runs in a copy of the workdir as it was when submitted; false: in the workdir itself; if "
              "left out, true on SSH hosts that do not share the workdir"},

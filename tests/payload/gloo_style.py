@@ -15,9 +15,10 @@ torch.set_num_threads(1)
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 print(f"rank {rank} joins", flush=True)
 dist.init_process_group("gloo", rank=rank, world_size=world + (kind == "missing"))
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(256, 256))
+width = 16 if kind == "works" else 256
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(width, width))
 for step in range(8 if kind == "works" else 1000):
-    model(torch.randn(64, 256)).pow(2).mean().backward()
+    model(torch.randn(64, width)).pow(2).mean().backward()
     if kind == "works":
         time.sleep(3)
     elif rank == 1 and step == 20:

@@ -93,7 +93,8 @@ static const struct {
     {"{}", false,
      "a stopped process (SIGSTOP): 5 s\n"
      "no sign of life from any rank (output, CPU work, bytes read or written, network traffic, work on a GPU): 10 min in "
-     "the first hour, then 4 times the longest quiet time, at least 60 s (hang.silent)\n"
+     "the first hour, then 4 times the longest quiet time, at least 60 s; in the first hour of a job that reports steps "
+     "regularly, 100 times the time between two reports, at least 100 s (hang.silent)\n"
      "a rank with a flight page (NCCL 2.26, jobctl_progress.py) stays in a phase of a step without a "
      "sign of life, or in a collective: 5 min (hang.step)\n"},
     {"{\"silent\": 90.0}", false,
@@ -144,11 +145,16 @@ static void a_deadline_doubles_with_each_false_alarm(void **state)
 {
     (void)state;
     const struct hang_rules set = {.silent_ms = 7000};
-    assert_int_equal(hang_rules_silent_ms(&command, 0, 0, 0), HANG_SILENT_NEW_MS);
-    assert_int_equal(hang_rules_silent_ms(&command, 0, 0, 2), 4 * HANG_SILENT_NEW_MS);
-    assert_int_equal(hang_rules_silent_ms(&command, HANG_NEW_MS, 100000, 1), 800000);
-    assert_int_equal(hang_rules_silent_ms(&set, 0, 100000, 5), 7000);
-    assert_int_equal(hang_rules_silent_ms(&engine, 0, 0, 0), -1);
+    assert_int_equal(hang_rules_silent_ms(&command, 0, 0, 0, 0), HANG_SILENT_NEW_MS);
+    assert_int_equal(hang_rules_silent_ms(&command, 0, 0, 0, 2), 4 * HANG_SILENT_NEW_MS);
+    assert_int_equal(hang_rules_silent_ms(&command, HANG_NEW_MS, 100000, 0, 1), 800000);
+    assert_int_equal(hang_rules_silent_ms(&set, 0, 100000, 100, 5), 7000);
+    assert_int_equal(hang_rules_silent_ms(&engine, 0, 0, 100, 0), -1);
+    assert_int_equal(hang_rules_silent_ms(&command, 0, 0, 600, 0), HANG_RHYTHM_MS);
+    assert_int_equal(hang_rules_silent_ms(&command, 0, 0, 3000, 1), 600000);
+    assert_int_equal(hang_rules_silent_ms(&command, 0, 90000, 600, 0), 360000);
+    assert_int_equal(hang_rules_silent_ms(&command, 0, 0, 60000, 0), HANG_SILENT_NEW_MS);
+    assert_int_equal(hang_rules_silent_ms(&command, HANG_NEW_MS, 0, 600, 0), HANG_SILENT_MS);
     assert_true(hang_rules_doubled_ms(5000, 1000000) > 0);
 }
 

@@ -65,6 +65,18 @@ static void bytes_moved_by_others_count_whatever_is_usual(void **state)
     assert_int_equal(second(0, 0, 0, false), 0);
 }
 
+/* A light step each 3 s of a job that computed as it started; a logger that does the same in another thread. */
+static void work_of_the_main_thread_counts_whatever_is_usual(void **state)
+{
+    (void)state;
+    second(3000, 0, 0, false);
+    now.main_us += 1000;
+    assert_int_equal(second(1, 0, 0, false), BIT(ACTIVITY_CPU));
+    now.main_us += 999;
+    assert_int_equal(second(1, 0, 0, false), 0);
+    assert_int_equal(second(10, 0, 0, false), 0);
+}
+
 /* Output counts at once; work when its window ends, over all of it. */
 static void work_is_judged_by_windows(void **state)
 {
@@ -306,6 +318,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(each_counter_is_a_sign),
+        TEST(work_of_the_main_thread_counts_whatever_is_usual),
         TEST(bytes_moved_by_others_count_whatever_is_usual),
         TEST(work_is_judged_by_windows),
         TEST(one_sample_counts_once),

@@ -44,7 +44,8 @@ static void differences_add_up(void **state)
     (void)state;
     now = (struct page_view){.pid = 4711, .state = 'R',
                              .use = {.at_ms = 5, .output_bytes = 1, .work_us = 2, .io_bytes = 3, .moved_bytes = 4,
-                                     .counted_ms = 6, .gpu = true, .gpu_busy = 7, .gpu_memory = 8, .link_kb_s = 9},
+                                     .counted_ms = 6, .gpu = true, .gpu_busy = 7, .gpu_memory = 8, .link_kb_s = 9,
+                                     .main_us = 10, .blocked = true},
                              .lines = "loss 0.\x80\xff\n"};
     now.u.bytes[0] = 1;
     now.u.bytes[FLIGHT_BYTES - 1] = 255;

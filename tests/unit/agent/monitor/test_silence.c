@@ -135,6 +135,49 @@ static void silence_of_ten_minutes_is_one_in_the_first_hour(void **state)
                                       "no output, no CPU work, nothing read or written, no network traffic");
 }
 
+/* Steps of 200 ms, then of 3 s, then nothing. */
+static void a_job_that_prints_steps_regularly_hangs_sooner(void **state)
+{
+    (void)state;
+    const int64_t pause[] = {200, 3000}, limit[] = {HANG_RHYTHM_MS, 300 * 1000};
+    for (int k = 0; k < 2; k++) {
+        begin(&automatic, NULL, RANKS);
+        for (int i = 0; i < 30; i++) {
+            hang_detector_step(h);
+            assert_false(all_do(&trains, pause[k]));
+        }
+        const int64_t since = now;
+        assert_true(all_do(&sleeps, 11 * MINUTE));
+        assert_in_range(now - since, limit[k] - 4000, limit[k] + 4000);
+        hang_detector_destroy(h);
+    }
+    begin(&automatic, NULL, RANKS); /* a few steps are no rhythm */
+    for (int i = 0; i < 10; i++) {
+        hang_detector_step(h);
+        assert_false(all_do(&trains, 200));
+    }
+    assert_false(all_do(&sleeps, 9 * MINUTE));
+}
+
+/* A network file system that writes a checkpoint; an evaluation longer than training, with its work. */
+static void a_long_pause_between_steps_is_no_hang(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, RANKS);
+    for (int i = 0; i < 30; i++) {
+        hang_detector_step(h);
+        assert_false(all_do(&trains, 600));
+    }
+    ranks[0].use.blocked = true;
+    assert_false(all_do(&sleeps, 9 * MINUTE));
+    assert_false(all_do(&trains, 1000));
+    ranks[0].use.blocked = false;
+    assert_false(all_do(&downloads, HOUR));
+    assert_false(all_do(&compiles, HOUR));
+    ranks[1].state = 't'; /* a debugger */
+    assert_false(all_do(&sleeps, HOUR));
+}
+
 static void later_it_is_four_times_the_longest_quiet_time(void **state)
 {
     (void)state;
@@ -404,6 +447,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(silence_of_ten_minutes_is_one_in_the_first_hour),
+        TEST(a_job_that_prints_steps_regularly_hangs_sooner),
+        TEST(a_long_pause_between_steps_is_no_hang),
         TEST(later_it_is_four_times_the_longest_quiet_time),
         TEST(it_is_never_less_than_a_minute),
         TEST(windows_delay_the_verdict_by_two_at_most),
