@@ -86,7 +86,7 @@ static bool diverges(struct agent_core *c)
 /* A generation or the setup failed, and none of its processes is left. */
 void agent_core_decide(struct agent_core *c, const struct agent_input *in, struct agent_effects *out)
 {
-    char text[CAUSE_TEXT + 180];
+    char text[CAUSE_TEXT + 320], why[160];
     if (c->lost) {
         c->blame.verdict.cause = c->lost_cause;
         agent_core_close(c, out, "failed", true, false, c->lost_text);
@@ -103,8 +103,8 @@ void agent_core_decide(struct agent_core *c, const struct agent_input *in, struc
         snprintf(text, sizeof(text), "%.270s; not retried: it failed after %.1f s without a sign of training; set "
                  "retry.max to retry it anyway", c->blame.verdict.text, (double)c->blame.exit.after_ms / 1000);
         agent_core_close(c, out, "failed", false, false, text);
-    } else if (restart_policy_decide(&c->restart_policy, text, sizeof(text)) < 0) {
-        text_append(text, sizeof(text), "%s%s", c->blame.verdict.text, kept_gpu(c));
+    } else if (restart_policy_decide(&c->restart_policy, why, sizeof(why)) < 0) {
+        snprintf(text, sizeof(text), "%s%s%s%s", c->blame.verdict.text, kept_gpu(c), why[0] ? "; not retried: " : "", why);
         agent_core_close(c, out, "failed", false, true, text);
     } else if (diverges(c)) {
         snprintf(text, sizeof(text), "%s; skipping the batch of an earlier NaN did not help", c->blame.verdict.text);

@@ -13,6 +13,10 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
+/* With pipefail a shell ends so if a reader has left a pipe; no program failed. */
+enum { CODE_PIPE = 128 + 13 };
+#define SAYS_PIPE "a program wrote into a pipe whose reader had ended (find ... | head); add `|| true` to that line"
+
 /* One row per cause: name, whether the same run may succeed on a retry, and meaning. */
 static const struct {
     const char *name;
@@ -260,6 +264,8 @@ static void classify_output(struct verdict *out, const struct evidence *e)
     /* The output of a rank that is being stopped gives no reason, unless it shows a failure. */
     out->echo = out->echo || (e->stop_asked && (why.interrupted || why.kind == FAILURE_SILENT));
     const bool vague = why.kind != FAILURE_EXCEPTION && why.kind != FAILURE_CRASH;
+    if (e->exit_code == CODE_PIPE && why.kind == FAILURE_SILENT)
+        snprintf(why.text, sizeof(why.text), SAYS_PIPE);
     const bool other = out->line[0] && !strstr(why.text, out->line) && why.kind != FAILURE_LAUNCHER;
     say_exit(out, e, other && (vague || !out->echo) ? out->line : why.text);
 }
@@ -326,7 +332,7 @@ void cause_classify(struct verdict *out, const struct evidence *e, int rank)
         take_word(out, e, reported);
     } else if (e->signalled) {
         classify_signal(out, e, e->signo);
-    } else if (!e->engine && e->exit_code > 128 && e->exit_code < 128 + 32) {
+    } else if (!e->engine && e->exit_code > 128 && e->exit_code < 128 + 32 && e->exit_code != CODE_PIPE) {
         classify_signal(out, e, e->exit_code - 128); /* as a shell reports its child's signal */
     } else {
         classify_exit(out, e);

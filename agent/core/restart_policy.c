@@ -71,16 +71,16 @@ int restart_policy_decide(const struct restart_policy *p, char *why, size_t size
     if (p->restarts == 0)
         return -1;
     if (p->same_line > 0 && p->failures > 0 && p->at_line && p->same >= p->same_line) {
-        snprintf(why, size, "the same exception at the same line before the first step, %lld times in a row: ",
+        snprintf(why, size, "the same exception at the same line before the first step, %lld times in a row",
                  (long long)p->same);
         return -1;
     }
     if (p->no_progress > 0 && p->failures > 0 && p->same >= p->no_progress) {
-        snprintf(why, size, "the same failure %lld times without progress: ", (long long)p->same);
+        snprintf(why, size, "the same failure %lld times without progress", (long long)p->same);
         return -1;
     }
     if (p->failures > p->restarts) {
-        snprintf(why, size, "restart limit (%lld) reached without progress; last error: ", (long long)p->restarts);
+        snprintf(why, size, "restart limit (%lld) reached without progress", (long long)p->restarts);
         return -1;
     }
     return 0;

@@ -64,7 +64,7 @@ void restart_policy_repeat(struct restart_policy *p, const char *fingerprint);
 
 int64_t restart_policy_wait_ms(const struct restart_policy *p, double jitter);
 
-/* 0: restart; -1: give up, and `why` is the reason, ending in ": ", or "". */
+/* 0: restart; -1: give up, and `why` is the reason, or "". */
 int restart_policy_decide(const struct restart_policy *p, char *why, size_t size);
 
 /* Fingerprint: cause, exit code, sentence with its numbers blanked, and step. Numbers of gpu_oom

@@ -71,14 +71,14 @@ static bool is_over(struct retry_verdict *out, const struct retry_rules *rules, 
     char buf[32];
     if (rules->no_progress > 0 && c->failures > 0 && c->same >= rules->no_progress) {
         out->exit_code = EXIT_NO_MORE;
-        snprintf(out->text, sizeof(out->text), "same failure (%s) %s in a row without a new step. Last error: %.300s",
-                 c->cause, times(c->same, buf, sizeof(buf)), c->text);
+        snprintf(out->text, sizeof(out->text), "%.300s; not retried: the same failure (%s) %s in a row without a new step",
+                 c->text, c->cause, times(c->same, buf, sizeof(buf)));
         return true;
     }
     if (c->failures > rules->max) {
         out->exit_code = EXIT_NO_MORE;
-        snprintf(out->text, sizeof(out->text), "retry limit (%lld) reached without progress. Last error: %.320s",
-                 (long long)rules->max, c->text);
+        snprintf(out->text, sizeof(out->text), "%.320s; not retried: retry limit (%lld) reached without progress",
+                 c->text, (long long)rules->max);
         return true;
     }
     return false;

@@ -64,8 +64,8 @@ static void hopeless_jobs_end(void **state)
     dial(&p);
     launch(&p, "echo no luck >&2; exit 5", 1);
     json_t *last = await(&p, "attempt_ended");
-    assert_string_equal(text(last, "text"), "the same failure 3 times without progress: "
-                                            "rank 0 exited with code 5: no luck");
+    assert_string_equal(text(last, "text"), "rank 0 exited with code 5: no luck; not retried: "
+                                            "the same failure 3 times without progress");
     assert_true(json_is_true(json_object_get(last, "gave_up")));
     assert_int_equal(integer(last, "generations"), 3);
     hang_up(&p);

@@ -318,7 +318,8 @@ static void the_same_failure_three_times_is_enough(void **state)
     expect(field("same_fingerprint"), "3");
     expect(field("exit_code"), "3");
     expect(field("text"),
-           "\"the same failure 3 times without progress: rank 0 exited with code 3; no reason was printed\"");
+           "\"rank 0 exited with code 3; no reason was printed; not retried: "
+           "the same failure 3 times without progress\"");
 }
 
 /* Each hang before the first step puts one more to what is set; a step proves the path good. */
@@ -376,8 +377,8 @@ static void history_counts(void **state)
     one_generation_fails(2, 4);
     cleaned(true);
     cleaned(true);
-    expect(field("text"), "\"restart limit (4) reached without progress; last error: "
-                          "rank 0 exited with code 4; no reason was printed\"");
+    expect(field("text"), "\"rank 0 exited with code 4; no reason was printed; not retried: "
+                          "restart limit (4) reached without progress\"");
     expect(field("failures_without_progress"), "5");
 }
 
@@ -562,7 +563,8 @@ static void a_failing_setup_is_retried_within_the_budget(void **state)
     expect(feed(in), "setup_done CLEANUP(0)");
     cleaned(true);
     expect(field("text"),
-           "\"the same failure 3 times without progress: the setup exited with code 1; no reason was printed\"");
+           "\"the setup exited with code 1; no reason was printed; not retried: "
+           "the same failure 3 times without progress\"");
 }
 
 static void patience_doubles_up_to_its_limit(void **state)

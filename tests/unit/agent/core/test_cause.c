@@ -89,6 +89,8 @@ static const struct {
     {"disk", {.engine = true, .exit_code = 78}, "disk_full", true, "disk is full"},
     {"run: may use them too", {.exit_code = 64}, "config_error", false, "configuration"},
     {"user's exit", {.exit_code = 3}, "user_exit", true, "rank 3 exited with code 3"},
+    {"a pipe without a reader", {.exit_code = 141}, "user_exit", true, "exited with code 141: a program wrote into a pipe"},
+    {"killed by a pipe without a reader", {.signalled = true, .signo = 13}, "rank_crash", true, "killed by SIGPIPE"},
     {"not found",
      {.exit_code = 127, .last_lines = "sh: 1: nosuch: not found\n"},
      "config_error",

@@ -121,8 +121,8 @@ static const struct life {
         { 'P', 0, PLACED, JOB_STARTING, DO_START, "placed " },
         { 'U', 0, UP, JOB_STARTING, DO_LAUNCH, "agent_up " },
         { 'L', 0, "the agent died", JOB_DONE, DO_REPORT, "agent_lost done " } },
-      RESULT_FAILED, 93, "same failure (agent_lost) 3 times in a row without a new step. "
-      "Last error: the agent died" },
+      RESULT_FAILED, 93, "the agent died; not retried: the same failure (agent_lost) 3 times in a row "
+      "without a new step" },
     { "no agent can be started, three times",
       { { 'S', 0, SUBMIT, JOB_PENDING, DO_SCHEDULE, "submitted " },
         { 'P', 0, PLACED, JOB_STARTING, DO_START, "placed " },
@@ -131,7 +131,7 @@ static const struct life {
         { 'L', 0, "it exits", JOB_RECOVERING, DO_SCHEDULE, "start_failed retry " },
         { 'P', 0, PLACED, JOB_STARTING, DO_START, "placed " },
         { 'L', 0, "it exits", JOB_DONE, DO_REPORT, "start_failed done " } },
-      RESULT_FAILED, 93, "same failure (start_failed) 3 times in a row without a new step. Last error: it exits" },
+      RESULT_FAILED, 93, "it exits; not retried: the same failure (start_failed) 3 times in a row without a new step" },
     { "a host cannot be reached, more often than failures are permitted",
       { { 'S', 0, SUBMIT, JOB_PENDING, DO_SCHEDULE, "submitted " },
         { 'P', 0, PLACED, JOB_STARTING, DO_START, "placed " },
