@@ -83,13 +83,13 @@ toolkits: $(BUILD)/libs.mk
 
 # Half of the worlds are the same in every run, half are others each time; what fails prints how to repeat it.
 SEEDS := 10000
-sim: $(SIMS:%=run/%) run/others  ## the pure cores on a virtual clock: twice SEEDS worlds full of faults
+sim: $(SIMS:%=run/%) run/others  ## controller and agent on a virtual clock: SEEDS / 10 worlds full of faults
 
 $(SIMS:%=run/%): run/%: % FORCE
-	@$* $(if $(filter %/sim_agent,$*),$$(($(SEEDS) / 20)),$(SEEDS))
+	@$* $$(($(SEEDS) / $(if $(filter %/sim_agent,$*),20,25)))
 
 run/others: $(OBJ)/tests/sim/sim_control $(OBJ)/tests/sim/sim_agent FORCE
-	@$< $(SEEDS) $$(od -An -N4 -tu4 /dev/urandom)
+	@$< $$(($(SEEDS) / 25)) $$(od -An -N4 -tu4 /dev/urandom)
 	@$(OBJ)/tests/sim/sim_agent $$(($(SEEDS) / 20)) $$(od -An -N4 -tu4 /dev/urandom)
 
 GOLDEN := $(wildcard tests/golden/sana/tiny-*[a-z].json tests/golden/lumina/v*.json tests/golden/tokenizer/vectors.json \
@@ -344,9 +344,18 @@ $(OBJ)/tests/sim/sim_agent: tests/sim/sim_agent.c $(AGENT_SIM) $(VIRTUAL) $(wild
 	@mkdir -p $(@D); $(if $(V),,echo "  SIM  $<")
 	$(Q)$(CC) $(FLAGS) $(AGENT_WRAP:%=-Wl,--wrap=%) -o $@ $< $(AGENT_SIM) $(VIRTUAL) $(TEST_LIBS) $(VIRTUAL_LD) $(ALL_LD)
 
-$(OBJ)/tests/sim/%: tests/sim/%.c $(SIM_SRCS) tests/sim/world.h $(TEST_LIBS) $(OBJ)/flags
+# The controller's whole code, in a world of agents and people.
+SIM_WRAP   := sched_getaffinity replay_all job_fsm_step job_core_step job_store_write job_store_submit job_store_heard \
+              store_commit store_commit_group store_rollback
+$(OBJ)/tests/sim/sim_control: tests/sim/sim_control.c $(SIM_SRCS) $(VIRTUAL) $(wildcard tests/sim/*.h) $(TEST_LIBS) \
+  $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  SIM  $<")
-	$(Q)$(CC) $(FLAGS) -Wl,--wrap=job_fsm_step -o $@ $< $(SIM_SRCS) $(TEST_LIBS) $(ALL_LD)
+	$(Q)$(CC) $(FLAGS) -DJOBCTL_VERSION='"$(VERSION)"' $(SIM_WRAP:%=-Wl,--wrap=%) -o $@ $< $(SIM_SRCS) $(VIRTUAL) \
+	  $(TEST_LIBS) $(VIRTUAL_LD) $(ALL_LD)
+
+$(OBJ)/tests/sim/sim_goodput: tests/sim/sim_goodput.c $(TEST_LIBS) $(OBJ)/flags
+	@mkdir -p $(@D); $(if $(V),,echo "  SIM  $<")
+	$(Q)$(CC) $(FLAGS) -o $@ $< $(TEST_LIBS) $(ALL_LD)
 
 $(OBJ)/tests/fuzz/%: tests/fuzz/%.c tests/fuzz/replay.c tests/fuzz/target.h $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  FUZZ $<")

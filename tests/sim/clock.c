@@ -33,11 +33,6 @@ int64_t wall(const struct world *w)
     return INT64_C(1700000000000) + w->now + w->skew;
 }
 
-struct clock_reading read_clocks(const struct world *w)
-{
-    return (struct clock_reading){.wall_ms = wall(w), .mono_ms = w->now, .boot_ms = w->now + w->asleep};
-}
-
 static bool sooner(const struct happening *a, const struct happening *b)
 {
     return a->at != b->at ? a->at < b->at : a->order < b->order;

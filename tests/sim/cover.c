@@ -12,6 +12,7 @@
 _Static_assert(CAUSES <= 32, "a cause has no counter");
 
 static struct cover *counting;
+static bool enough;             /* worlds that all of it must have been seen */
 
 int __real_job_fsm_step(struct job_step *step, enum job_state from, enum job_fsm_event on, struct err *err);
 int __wrap_job_fsm_step(struct job_step *step, enum job_state from, enum job_fsm_event on, struct err *err);
@@ -32,7 +33,7 @@ void cover_arrows(struct cover *c)
 static const char *const harm_names[HARMS] = {
     [HARM_LOST] = "a message is lost",
     [HARM_TWICE] = "a message comes twice",
-    [HARM_LATE] = "a message is overtaken",
+    [HARM_LATE] = "messages are late",
     [HARM_GHOST] = "a message out of another age",
     [HARM_STRANGER] = "a message of another controller",
     [HARM_CUT] = "a connection breaks",
@@ -73,7 +74,7 @@ void cover_add(struct cover *sum, const struct cover *c)
 
 static int missing(bool seen, const char *what, const char *name, const char *more)
 {
-    if (!seen)
+    if (!seen && enough)
         printf("  never seen: %s %s%s%s\n", what, name, more[0] ? ": " : "", more);
     return !seen;
 }
@@ -100,6 +101,7 @@ int cover_print(const struct cover *c, long seeds)
 {
     int all, none[3] = { 0 };
     long harms = 0;
+    enough = seeds >= COVERS_ALL;
     none[0] = arrows(c, &all);
     for (int i = CAUSE_NONE + 1; i < CAUSES; i++)
         none[1] += missing(c->causes[i] > 0, "cause", cause_name((enum cause)i), "");

@@ -50,13 +50,23 @@ static struct message *stranger(const struct message *m)
     return s;
 }
 
-/* conn -1 is a message out of another age: whoever listens then is taken for its receiver, as
- * when a path or a port has found a new owner. The fence alone stands against it. */
+/* A connection is a stream: in order, and when one message is lost, so are all after it, until both ends see that it is
+ * cut.  conn -1 is a message out of another age: whoever listens then is taken for its receiver, as when a path or a
+ * port has found a new owner. The fence alone stands against it. */
 void post(struct world *w, bool to_hub, int job, int conn, struct message *m)
 {
-    int copies = fault(w, 80, HARM_TWICE) ? 2 : fault(w, 80, HARM_LOST) ? 0 : 1;
-    for (; copies > 0; copies--)
-        deliver(w, fault(w, 20, HARM_LATE) ? between(w, 1, 400) : between(w, 1, 3), to_hub, job, conn, m);
+    struct stream *s = &w->streams[job][to_hub];
+    if (s->conn != conn)
+        *s = (struct stream){ .conn = conn };
+    if (!s->broken && fault(w, 80, HARM_LOST)) {
+        s->broken = true;
+        plan(w, between(w, 1, 3000), LINK_CUT, job, m->attempt, w->life)->a = conn;
+    }
+    const int copies = s->broken ? 0 : fault(w, 80, HARM_TWICE) ? 2 : 1;
+    const int64_t at = w->now + (fault(w, 20, HARM_LATE) ? between(w, 1, 400) : between(w, 1, 3));
+    s->at = at > s->at ? at : s->at;
+    for (int i = 0; i < copies; i++)
+        deliver(w, s->at - w->now, to_hub, job, conn, m);
     if (fault(w, 120, HARM_GHOST))
         deliver(w, between(w, 500, 30000), to_hub, job, -1, m);
     if (fault(w, 240, HARM_STRANGER)) {

@@ -46,16 +46,16 @@ static void wakes(struct world *w)
         broke(w, "%lld CPU slots are given out, there are %d", (long long)(w->cpus - node.cpus_free), w->cpus);
     int64_t wake = -1;
     sched_run(queue, n, &node, w->now);
-    int64_t due = w->pass_due == INT64_MAX ? INT64_MAX : w->pass_due - w->now;
+    const int64_t at = hub_pass(w), due = at == INT64_MAX ? INT64_MAX : at - w->now;
     for (size_t i = 0; i < n; i++) {
         if (queue[i].word == SCHED_BACKOFF && (wake < 0 || queue[i].not_before_ms < wake))
             wake = queue[i].not_before_ms;
         const bool now = queue[i].word == SCHED_PLACE || queue[i].word == SCHED_AFTER_FAILED;
         if (now && due > (w->full || w->now < FAULTS_UNTIL_MS ? 1000 : 0))
-            broke(w, "job %lld could start, but no scheduler pass runs for %lld ms",
-                  (long long)queue[i].id - 1, (long long)due);
+            broke(w, "the job with number %lld could start, but no scheduler pass runs for %lld ms",
+                  (long long)queue[i].id, (long long)due);
     }
-    if (wake >= 0 && due > wake - w->now && due > 0)
+    if (wake >= 0 && due > wake - w->now + 2 && due > 2)
         broke(w, "a back-off is over in %lld ms, but the next scheduler pass runs in %lld",
               (long long)(wake - w->now), (long long)due);
 }
@@ -149,7 +149,7 @@ void rules_commit(struct world *w, int job, const struct core_event *e, const st
         const struct job_core *c = &s->latest;
         if (!w->asleep && wall(w) < c->not_before_ms)
             broke(w, "job %d starts %lld ms before its back-off is over", job, (long long)(c->not_before_ms - wall(w)));
-        if (w->now < w->hub[job].ready_ms)
+        if (!w->asleep && w->now < w->hub[job].ready_ms)
             broke(w, "job %d starts %lld ms before its back-off is over, on a clock that does not jump",
                   job, (long long)(w->hub[job].ready_ms - w->now));
         if (s->live)

@@ -13,6 +13,9 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
+#define WALL_NS  INT64_C(1700000000000000000)
+#define START_NS INT64_C(1000000000000)     /* a monotonic clock does not begin at 0 */
+
 enum { STACK = 1024 * 1024, GUARD = 4096, COST_NS = 20000 };
 
 struct sim_thread {
@@ -74,7 +77,7 @@ int64_t sim_now(void)
 
 int64_t sim_wall_ns(void)
 {
-    return INT64_C(1700000000000000000) + sim.now + sim.asleep + sim.skew;
+    return WALL_NS + sim.now - START_NS + sim.asleep + sim.skew;
 }
 
 int64_t sim_boot_ns(void)
@@ -160,11 +163,13 @@ static void enter(struct sim_thread *t)
     swapcontext(&sim.home, &t->context);
     ENTER(sim.fake_stack, NULL, NULL);
     sim.runs = NULL;
-    if (t->run)
-        return;
-    free_stack(t);
-    if (t == t->process->threads)       /* main returned: the other threads end, too */
+    if (!t->process->alive) {           /* killed from within */
         end(t->process);
+    } else if (!t->run) {
+        free_stack(t);
+        if (t == t->process->threads)   /* main returned: the other threads end, too */
+            end(t->process);
+    }
 }
 
 /* Alone in a function, because getcontext() may return twice. */
@@ -282,8 +287,14 @@ bool sim_thread_ended(const struct sim_thread *t)
 
 void sim_kill(struct sim_process *p)
 {
-    if (p->alive)
+    if (!p->alive)
+        return;
+    if (p != sim_current()) {
         end(p);
+        return;
+    }
+    p->alive = false;
+    leave(sim.runs, true);
 }
 
 void sim_signal(struct sim_process *p, int number)
@@ -353,7 +364,7 @@ void sim_open(uint64_t seed)
     memset(&sim, 0, sizeof(sim));
     sim.deliver = deliver;
     sim.chance = seed;
-    sim.now = INT64_C(1000000000000);   /* a monotonic clock does not begin at 0 */
+    sim.now = START_NS;
     sim.cost = COST_NS;
 }
 

@@ -44,7 +44,7 @@ int64_t sim_due(void);
 /* Never back. */
 void sim_clock_to(int64_t ns);
 
-/* Ends it, with all its threads; it is freed by sim_close(). */
+/* Ends it, with all its threads; it is freed by sim_close(). From within the process it does not return. */
 void sim_kill(struct sim_process *p);
 /* Its uv_signal_t handles for this number are called. */
 void sim_signal(struct sim_process *p, int number);

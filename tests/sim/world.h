@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* world.h - a controller, its agents and their ranks on a virtual clock and network
  *
- * The decisions are the real ones (job_core, sched, retry, agent_core, the
- * fence of wire); everything around them is simulated: a store that keeps what was
- * committed, processes that die at any moment, messages that are late, lost,
- * doubled, out of order or of another age, disks that fill, clocks that jump.
+ * The controller is the real one, whole (shell.h); so are the decisions of agents (agent_core) and the fence of wire.
+ * Everything around them is simulated: a store's disk that keeps what was committed, processes that die at any moment,
+ * messages that are late, lost with their connection, doubled or of another age, disks that fill, clocks that jump.
  * Everything follows from the seed.
  *
- *   clock.c  what happens next, and chance       hub.c    the controller's shell
- *   cover.c  what has been seen to happen        store.c  what it has committed
- *   rules.c  what must always hold               node.c   agents and ranks
+ *   clock.c  what happens next, and chance       shell*.c   the controller (shell.h)
+ *   cover.c  what has been seen to happen        history.c  what it has committed
+ *   rules.c  what must always hold               node.c     agents and ranks
  *   gpu.c    GPUs that break                     gpu_blame.c  when one may be left out
- *   nodes.c  a second node that is lost            endings.c    of ranks
- *   sim_control.c  seeds
+ *   nodes.c  a second node that is lost          endings.c    of ranks
+ *   net.c    messages                            sim_control.c  seeds
  */
 #ifndef TESTS_SIM_WORLD_H
 #define TESTS_SIM_WORLD_H
@@ -36,7 +35,7 @@ enum { JOBS = 8, ATTEMPTS = 48, RANKS = 8, CPUS = 12 };
 enum { FAULTS_UNTIL_MS = 4 * 60 * 1000, ALL_DONE_BY_MS = 90 * 60 * 1000 };
 
 enum what {
-    HUB_START, HUB_CRASH, HUB_PASS, HUB_LOOK, HUB_BURY, HUB_HEARS, PERSON,
+    HUB_START, HUB_CRASH, HUB_HEARS, PERSON,
     AGENT_COMES, AGENT_HEARS, AGENT_TIMER, AGENT_LINGERS, AGENT_CRASH, AGENT_PREEMPTED, SETUP_ENDS,
     RANKS_SPAWNED, RANK_TICK, RANK_STANDS, RANK_PARTS, RANK_ENDS, AGENT_REPORTS, NODE_SILENT, CLEANUP_ENDS, LINK_CUT,
     CLOCK_JUMPS, MACHINE_SLEEPS, DISK_FULL, DISK_FREE, WHATS
@@ -131,17 +130,10 @@ struct agent {
 
 enum link_state { LINK_NONE, LINK_LOOKING, LINK_UP, LINK_BURYING };
 
-/* What the controller holds in memory, and loses. */
+/* A job as the input that is being committed has left it. */
 struct hub_job {
-    bool             known;
-    struct job_core  core;
-    struct sched_job verdict;
-    enum link_state  link;
-    bool             may_start, greeted;
-    int              conn;
-    int64_t          bury_until;
-    int64_t          ready_ms;      /* end of the back-off, on w->now */
-    struct clock_jump clock;        /* by which its times are told */
+    struct job_core core;
+    int64_t         ready_ms;   /* no start before, on w->now: the end of its back-off */
 };
 
 struct stored_event {
@@ -155,6 +147,7 @@ struct stored_event {
 struct stored {
     struct stored_event *events;
     int             count, room;
+    int64_t         since_ms;   /* of its submit, on w->now */
     int64_t         acked[ATTEMPTS];
     char            nonce[ATTEMPTS][CORE_NONCE];
     int64_t         live;       /* the attempt that was placed and is not over, 0: none */
@@ -164,12 +157,20 @@ struct stored {
     struct job_core latest;     /* as it was in memory at the commit */
 };
 
+/* One direction of a job's newest connection. */
+struct stream {
+    int     conn;
+    bool    broken;
+    int64_t at;                 /* when the newest message arrives */
+};
+
 struct cover {
     long inputs, events, harms[HARMS];
     long arrows[JOB_STATES][JOB_FSM_EVENTS];
     long causes[32];            /* CAUSES of them */
     long results[RESULTS];
     long kept;                  /* ranks that went on in their processes */
+    long job_ms;                /* from submit to end, together */
 };
 
 struct world {
@@ -189,7 +190,7 @@ struct world {
     bool             up, full;          /* full: the store's disk */
     uint64_t         life;
     int              conns;
-    int64_t          pass_due;          /* the next pass that is planned, INT64_MAX: none */
+    struct stream    streams[JOBS][2];
     struct hub_job   hub[JOBS];
     struct stored    store[JOBS];
     int              after[JOBS];       /* job index, or -1 */
@@ -216,22 +217,25 @@ void agent_dies(struct world *w, int job, int attempt);
 void agent_end(struct agent *a);            /* the world is over */
 void ranks_kill(struct world *w, int job, int attempt);
 
-/* hub.c */
+/* shell.c */
+void hub_open(struct world *w);
+void hub_close(struct world *w);
+/* What happens next; meanwhile the controller runs. False: nothing ever will. */
+bool hub_next(struct world *w, struct happening *out);
 void hub_happens(struct world *w, const struct happening *h);
 void hub_crash(struct world *w);
-/* The clock was set: the jobs that have begun are told. */
-void hub_clock(struct world *w);
-struct clock_reading read_clocks(const struct world *w);
 /* What the scheduler is asked: fills queue[JOBS] and *node, returns how many. */
+int64_t hub_pass(const struct world *w);    /* when its next pass is planned, INT64_MAX: none */
 size_t hub_queue(const struct world *w, struct sched_job *queue, struct sched_node *node);
 
-/* store.c: false when the disk is full; nothing has changed then. */
-bool store_commit(struct world *w, int job, const struct job_core *next,
+/* history.c: a job as an input has changed it, once that is committed */
+void history_commit(struct world *w, int job, const struct job_core *next,
                   const struct core_output *out, const struct core_input *in, int64_t seq);
-void store_replay(struct world *w, int job);
-void store_end(struct stored *s);
+/* A controller that has started believes this of it. */
+void history_compare(struct world *w, int job, const struct job_core *now);
+void history_end(struct stored *s);
 
-/* net.c: messages. post() makes them late, sometimes lost, doubled, overtaken. */
+/* net.c: messages. post() makes them late, sometimes lost or doubled. */
 struct message *message_make(enum message_type type, int attempt, const char *nonce);
 struct message *message_hold(struct message *m);
 void message_drop(struct message *m);
@@ -279,7 +283,8 @@ void suspicion_spawn(struct world *w, int job, int attempt);
 
 /* cover.c */
 void cover_add(struct cover *sum, const struct cover *c);
-/* Returns how many of arrows, causes and faults were never seen. */
+/* Returns how many of arrows, causes and faults were never seen; prints them after that many worlds. */
+enum { COVERS_ALL = 2000 };
 int cover_print(const struct cover *c, long seeds);
 void cover_arrows(struct cover *c);         /* count what job_fsm_step() is asked, NULL: no more */
 const char *harm_name(enum harm kind);

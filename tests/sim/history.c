@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store.c - see world.h: what the controller has committed, and the state after a restart */
+/* history.c - see world.h: what the controller has committed, and the state after a restart */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +50,7 @@ static void finished(struct world *w, int job, const struct job_core *c)
     struct stored *s = &w->store[job];
     s->done = true;
     w->cover.results[c->result]++;
+    w->cover.job_ms += w->now - s->since_ms;
     for (int n = 1; n < ATTEMPTS; n++)
         if (w->agents[job][n].ranks_live > 0)
             broke(w, "job %d is done, and ranks of attempt %d live", job, n);
@@ -60,7 +61,7 @@ static void finished(struct world *w, int job, const struct job_core *c)
 }
 
 /* A restart is a replay: the job is what it was at the last commit. */
-static void compare(struct world *w, int job, const struct job_core *x)
+void history_compare(struct world *w, int job, const struct job_core *x)
 {
     const struct job_core *y = &w->store[job].latest;
     const struct {
@@ -112,15 +113,15 @@ static void replayed(struct world *w, int job, struct job_core *core)
     }
     core->step = s->step;
     core->steps = s->steps;
-    compare(w, job, core);
+    history_compare(w, job, core);
 }
 
-bool store_commit(struct world *w, int job, const struct job_core *c,
+void history_commit(struct world *w, int job, const struct job_core *c,
                   const struct core_output *out, const struct core_input *in, int64_t seq)
 {
     struct stored *s = &w->store[job];
-    if (w->full)
-        return false;
+    if (s->count == 0)
+        s->since_ms = w->now;
     for (int i = 0; i < out->count; i++) {
         const struct core_event *e = &out->events[i];
         rules_commit(w, job, e, in);
@@ -145,25 +146,9 @@ bool store_commit(struct world *w, int job, const struct job_core *c,
         replayed(w, job, &again);
     if (c->state == JOB_DONE)
         finished(w, job, c);
-    return true;
 }
 
-void store_replay(struct world *w, int job)
-{
-    struct hub_job *b = &w->hub[job];
-    const struct stored *s = &w->store[job];
-    if (s->count == 0 || s->done)
-        return;
-    b->known = true;
-    replayed(w, job, &b->core);
-    const struct clock_reading now = read_clocks(w);
-    struct clock_jump clock = b->clock = b->core.clock;
-    struct clock_change change;
-    clock_jump_look(&clock, &now, &change);
-    b->ready_ms = w->now + job_core_backoff_left(&b->core, wall(w) - change.jump_ms);
-}
-
-void store_end(struct stored *s)
+void history_end(struct stored *s)
 {
     for (int i = 0; i < s->count; i++)
         json_decref(s->events[i].body);
