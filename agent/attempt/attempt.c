@@ -509,6 +509,7 @@ int attempt_run(const struct attempt_options *options, struct err *err)
     json_decref(a.all_facts);
     json_decref(a.incident);
     json_decref(a.learned);
+    json_decref(a.few);
     dir_identity_close(&a.dir);
     log_filter(redact_line, NULL);
     redact_destroy(a.redact);

@@ -346,6 +346,8 @@ void attempt_feed(struct attempt *a, struct agent_input *in)
             }
             log_event(a, &out.list[i]);
             json_t *body = out.list[i].body ? json_incref(out.list[i].body) : json_object();
+            if (a->few && strcmp(out.list[i].event, "attempt_ended") == 0)
+                json_object_update(body, a->few);
             attempt_store(a, out.list[i].event, body, out.list[i].droppable);
         }
     for (int i = 0; i < out.n; i++)

@@ -68,6 +68,7 @@ struct attempt {
     int64_t deadline_s;     /* deadline_timer.h; with several nodes the earliest */
     char deadline_node[80]; /* the node with that deadline; "": this one */
     char tag[48]; /* "7.1", for the log */
+    json_t *few;  /* {few, usable, node}: the node with too few GPUs, for attempt_ended; NULL: none */
     char state_dir[PATH_MAX];
     int64_t restarts;
     struct mirror_child *mirror; /* NULL: job without mirror */
@@ -164,6 +165,9 @@ void attempt_watch_deadline(struct attempt *a);
 void attempt_on_gpu(void *arg, int node, const struct gpu_event *e);
 /* Ends the attempt: it cannot run, or (`missing`) a node did not connect. */
 void attempt_refuse(struct attempt *a, const char *refusal, const struct agent_lost *missing);
+/* The same after a plan that failed; attempt_note_few() comes first if node `node` with these facts has too few GPUs. */
+void attempt_note_few(struct attempt *a, const char *node, const json_t *facts);
+void attempt_refuse_plan(struct attempt *a, const struct err *why);
 
 /* Plans with the present facts, which are used from then on; then calls `planned`, or refuses the launch. */
 void attempt_plan(struct attempt *a);

@@ -143,8 +143,11 @@ static void conclude(struct attempt *a, int rc, struct err *err)
     if (rc == 0)
         rc = prepare(a, err);
     attempt_store(a, "facts", json_incref(a->facts), false); /* including self-test results */
+    const json_t *names = json_object_get(json_object_get(a->launch, "group"), "names");
+    if (rc < 0 && err->code == ERR_NO_DEVICE)
+        attempt_note_few(a, json_string_value(json_array_get(names, 0)), a->facts);
     if (rc < 0)
-        attempt_refuse(a, err->text, NULL);
+        attempt_refuse_plan(a, err);
     else
         a->planned(a);
 }
@@ -460,6 +463,20 @@ int attempt_take_launch(struct attempt *a, const json_t *body, struct err *err)
 void attempt_refuse(struct attempt *a, const char *refusal, const struct agent_lost *missing)
 {
     feed_launch(a, refusal, CAUSE_NONE, missing);
+}
+
+void attempt_note_few(struct attempt *a, const char *node, const json_t *facts)
+{
+    char text[300];
+    const char *slurm = getenv("SLURMD_NODENAME");
+    const int usable = plan_usable_gpus(text, sizeof(text), facts, json_object_get(a->launch, "spec"));
+    json_decref(a->few);
+    a->few = json_make("{s:s, s:i, s:s*}", "few", text, "usable", usable, "node", node ? node : slurm);
+}
+
+void attempt_refuse_plan(struct attempt *a, const struct err *why)
+{
+    feed_launch(a, why->text, a->few ? CAUSE_TOO_FEW_GPUS : CAUSE_NONE, NULL);
 }
 
 void attempt_ready(struct attempt *a)

@@ -19,6 +19,7 @@
 #include "agent/doctor/consistency.h"
 #include "agent/nodes/leader.h"
 #include "agent/os/log.h"
+#include "agent/plan/plan.h"
 #include "agent/plan/plan_nodes.h"
 #include "engine/base/err.h"
 #include "engine/base/json_make.h"
@@ -114,6 +115,14 @@ static void find_deadline(struct attempt *a, int n)
     attempt_watch_deadline(a);
 }
 
+static bool has_plan(const struct attempt *a, const json_t *facts)
+{
+    json_t *plan = NULL;
+    const bool has = plan_make(&plan, facts, json_object_get(a->launch, "spec"), NULL) == 0;
+    json_decref(plan);
+    return has;
+}
+
 /* parts: one per node. */
 static int plan_all(struct attempt *a, json_t **parts, int n, struct err *err)
 {
@@ -131,8 +140,11 @@ static int plan_all(struct attempt *a, json_t **parts, int n, struct err *err)
         a->part = json_incref(parts[0]);
         a->all_facts = gpus_of_all(a, nodes, n);
     }
-    for (int k = 0; k < n; k++)
+    for (int k = 0; k < n; k++) {
+        if (rc < 0 && err->code == ERR_NO_DEVICE && !a->few && !has_plan(a, nodes[k].facts))
+            attempt_note_few(a, nodes[k].name, nodes[k].facts);
         json_decref((json_t *)(uintptr_t)nodes[k].facts);
+    }
     free(nodes);
     return rc;
 }
@@ -240,7 +252,7 @@ static void plan_nodes(struct attempt *a)
     free(parts);
     if (rc < 0) {
         take_proof_away(a);
-        attempt_refuse(a, err.text, NULL);
+        attempt_refuse_plan(a, &err);
     }
 }
 

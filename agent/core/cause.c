@@ -31,6 +31,7 @@ static const struct {
     [CAUSE_DESYNC] = {"desync", true, "the ranks are at different steps"},
     [CAUSE_NCCL_ERROR] = {"nccl_error", true, "a collective failed: the network or a peer"},
     [CAUSE_DUPLICATE_GPU] = {"duplicate_gpu", false, "two ranks on one GPU"},
+    [CAUSE_TOO_FEW_GPUS] = {"too_few_gpus", false, "a node has too few healthy GPUs for the job; other nodes are tried"},
     [CAUSE_GPU_OOM] = {"gpu_oom", true, "out of GPU memory"},
     [CAUSE_HOST_OOM] = {"host_oom", true, "out of host memory"},
     [CAUSE_GPU_FAULT] = {"gpu_fault", true, "a GPU or its link failed"},

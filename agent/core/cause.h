@@ -22,6 +22,7 @@ enum cause {
     CAUSE_DESYNC,
     CAUSE_NCCL_ERROR,
     CAUSE_DUPLICATE_GPU,
+    CAUSE_TOO_FEW_GPUS,   /* on this node; another one may have them */
     CAUSE_GPU_OOM,
     CAUSE_HOST_OOM,
     CAUSE_GPU_FAULT,      /* the hardware itself reported it: an uncorrectable memory error, NVLink, Xid */

@@ -38,11 +38,11 @@ static int too_few_gpus(const struct plan_view *v, int asked, struct err *err)
 {
     char list[200];
     if (v->hidden)
-        return err_set(err, ERR_CONFLICT,
+        return err_set(err, ERR_NO_DEVICE,
                        "resources.gpus is %d, but CUDA_VISIBLE_DEVICES=%s in the environment hides %d of the %d usable "
                        "GPUs of this machine: unset it, or set resources.gpus to at most %d",
                        asked, v->hidden_by, v->hidden, v->hidden + v->present, v->present);
-    return err_set(err, ERR_CONFLICT,
+    return err_set(err, ERR_NO_DEVICE,
                    "resources.gpus is %d, but this machine has %d healthy GPU%s%s%s%s%s: "
                    "set `gpus: auto` to use all of them%s",
                    asked, v->present, v->present == 1 ? "" : "s", v->present ? ", " : "",
@@ -380,6 +380,20 @@ int plan_make(json_t **plan, const json_t *facts, const json_t *spec, struct err
     return rc;
 }
 
+int plan_usable_gpus(char *why, size_t size, const json_t *facts, const json_t *spec)
+{
+    struct plan_view v = look_at(facts, spec);
+    if (v.plan && v.env && v.notes)
+        plan_find_gpus(&v, NULL);
+    const int asked = count_of(&v, "gpus");
+    if (v.hidden)
+        snprintf(why, size, "%d of %d GPUs: CUDA_VISIBLE_DEVICES=%s hides %d", v.present, asked, v.hidden_by, v.hidden);
+    else
+        snprintf(why, size, "%d of %d GPUs%s%s", v.present, asked, v.left_out ? ": " : "", v.first_left_out);
+    look_away(&v);
+    return v.present;
+}
+
 int plan_count_gpus(const json_t *facts)
 {
     json_t *any = json_make("{s:{s:i}}", "resources", "gpus", 0); /* valid for any model */
@@ -391,11 +405,9 @@ int plan_count_gpus(const json_t *facts)
         json_object_del(gpu, "held");
         json_object_del(gpu, "spare");
     }
-    struct plan_view v = look_at(idle, any);
-    if (v.plan && v.env && v.notes && any)
-        plan_find_gpus(&v, NULL);
-    look_away(&v);
+    char why[1];
+    const int present = any ? plan_usable_gpus(why, sizeof(why), idle, any) : 0;
     json_decref(idle);
     json_decref(any);
-    return v.present;
+    return present;
 }

@@ -37,6 +37,10 @@ struct err;
 /* 0 and a new object; -1 if the job cannot run on this node: the message names the fix. */
 int plan_make(json_t **plan, const json_t *facts, const json_t *spec, struct err *err);
 
+/* The GPUs that such a plan may use; `why` names a job's lack: "1 of 2 GPUs: GPU 1 is not used: ...". After
+ * ERR_NO_DEVICE of plan_make(), another node may have more. */
+int plan_usable_gpus(char *why, size_t size, const json_t *facts, const json_t *spec);
+
 /* Is this GPU of the facts used by a program other than jobctl? If so, the reason: "in use by process 812 (python)
  * with 9 MiB". */
 bool plan_gpu_in_use(const json_t *gpu, char *why, size_t size);

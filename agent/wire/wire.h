@@ -140,7 +140,8 @@
  * * attempt_ended      {result: "succeeded"|"failed"|"stopped", cause, text, step, exit_code,
  *                       generations, clean: bool, productive_ms, wall_ms, fingerprint,
  *                       same_fingerprint, failures_without_progress, retry_helps: bool,
- *                       gave_up: bool, early: bool}
+ *                       gave_up: bool, early: bool; of cause too_few_gpus also few: "1 of 2 GPUs: ...",
+ *                       usable, and node if there are several, or from Slurm}
  *                      always the last; no process of the attempt is left on the node when it is sent
  *                      (clean false: a process survived; an earlier warning names it).
  *                      gave_up: the restart limit or no_progress ended it, not the cause itself; the

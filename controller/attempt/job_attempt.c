@@ -177,7 +177,7 @@ static void hear_event(struct job *job, const json_t *message)
         start_over(job, "an event is missing");
     if (order != CHANNEL_NEW)
         return;
-    const struct core_input in = {
+    struct core_input in = {
         .kind = CORE_AGENT_EVENT,
         .at_ms = told_at(job, message),
         .random = daemon_random(), .attempt = wire_id_of(message).attempt,
@@ -187,7 +187,11 @@ static void hear_event(struct job *job, const json_t *message)
     log_debug(TAG(job), "event %lld %s", (long long)told.seq, kind);
     if (event_kind_of(kind) == EVENT_NODE_LOST)
         note_node_lost(job, json_object_get(message, "body"));
-    if (job_apply(job, &in, &told, &err) == 0)
+    json_t *few = event_kind_of(kind) == EVENT_ATTEMPT_ENDED ? placement_too_few(&in.places, job, in.body) : NULL;
+    in.body = few ? few : in.body;
+    const int rc = job_apply(job, &in, &told, &err);
+    json_decref(few);
+    if (rc == 0)
         return;
     log_error(TAG(job), "event %lld %s: %s", (long long)told.seq, kind, err.text);
     if (err.code != ERR_CONFLICT || commit_group_flush(job->daemon, NULL, NULL) < 0 ||
@@ -272,7 +276,12 @@ static void not_started(void *arg, enum cause cause, const char *text)
     struct job *job = arg;
     if (job->need.remote == &remote_ssh)
         hosts_failed(job->daemon, job->attempt->node, text);
-    lose(job, cause_name(cause), placement_places(job, cause == CAUSE_HOST_UNUSABLE ? job->attempt->node : NULL), text);
+    char nearest[460], both[900];
+    if (cause == CAUSE_SLURM_REFUSED && placement_nearest(nearest, sizeof(nearest), job))
+        snprintf(both, sizeof(both), "%s; without it: %.400s", nearest, text);
+    else
+        snprintf(both, sizeof(both), "%s", text);
+    lose(job, cause_name(cause), placement_places(job, cause == CAUSE_HOST_UNUSABLE ? job->attempt->node : NULL), both);
 }
 
 static void vanished(void *arg, const char *text)

@@ -76,9 +76,11 @@ static void placed(char *out, size_t size, const json_t *b)
     if (cpus > 0 || gpus > 0)    /* 0, 0: Slurm allocates them */
         text_append(out, size, " with %lld CPU slot%s and %lld GPU%s", cpus, cpus == 1 ? "" : "s", gpus,
                     gpus == 1 ? "" : "s");
-    for (size_t i = 0; (one = json_array_get(json_object_get(b, "left_out"), i)); i++)
-        text_append(out, size, "%s%.64s (%.150s)", i ? ", " : "; excluded: ", field_text(one, "name"),
-                    field_text(one, "why"));
+    for (size_t i = 0; (one = json_array_get(json_object_get(b, "left_out"), i)); i++) {
+        const char *name = field_text(one, "name"), *why = field_text(one, "why");
+        const bool named = strncmp(name, why, strlen(name)) == 0;
+        text_append(out, size, named ? "%s%.0s%.150s" : "%s%.64s (%.150s)", i ? ", " : "; excluded: ", name, why);
+    }
 }
 
 static void nodes(char *out, size_t size, const json_t *b)

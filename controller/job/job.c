@@ -263,19 +263,18 @@ static void note_placed(struct job *job, const json_t *body)
     job->texts->unplaced[0] = job->texts->absent[0] = job->texts->lease[0] = 0;
 }
 
-/* One entry per node: the newest loss. unusable: no agent can run there. */
-static void note_lost(struct job *job, const json_t *name, const json_t *text, bool unusable, int64_t at_ms)
+/* One entry per node: the newest loss. unusable: the job cannot run there. */
+static void note_lost(struct job *job, const json_t *body, const char *key, bool unusable, int64_t at_ms)
 {
+    const char *name = field_text(body, key);
     if (!job->nodes.lost)
         job->nodes.lost = json_array();
     for (size_t i = json_array_size(job->nodes.lost); i-- > 0;)
-        if (json_equal(json_object_get(json_array_get(job->nodes.lost, i), "name"), name))
+        if (strcmp(field_text(json_array_get(job->nodes.lost, i), "name"), name) == 0)
             json_array_remove(job->nodes.lost, i);
-    json_array_append_new(job->nodes.lost, json_make("{s:s, s:s, s:b, s:I}", "name",
-                                               json_is_string(name) ? json_string_value(name) : "?",
-                                               "text",
-                                               json_is_string(text) ? json_string_value(text) : "",
-                                               "unusable", (int)unusable, "at_ms", (json_int_t)at_ms));
+    json_array_append_new(job->nodes.lost, json_make("{s:s, s:s, s:b, s:O*, s:I}", "name", name[0] ? name : "?", "text",
+                                                     field_text(body, "text"), "unusable", (int)unusable, "usable",
+                                                     json_object_get(body, "usable"), "at_ms", (json_int_t)at_ms));
 }
 
 /* Shifts the times of lost nodes, so that they were lost as long ago as before. */
@@ -360,10 +359,10 @@ void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t
             job->times.limit_ms += ms > 0 ? ms : 0; /* max_duration is for its ranks */
     } else if (event_kind_is(kind, EVENT_IS_END)) {
         job->texts->lease[0] = 0;
-        if (strcmp(field_text(body, "cause"), cause_name(CAUSE_HOST_UNUSABLE)) == 0)
-            note_lost(job, json_object_get(body, "node"), json_object_get(body, "text"), true, at_ms);
+        if (strcmp(field_text(body, "cause"), cause_name(CAUSE_HOST_UNUSABLE)) == 0 || json_object_get(body, "usable"))
+            note_lost(job, body, "node", true, at_ms);
     } else if (kind == EVENT_NODE_LOST) {
-        note_lost(job, json_object_get(body, "name"), json_object_get(body, "text"), false, at_ms);
+        note_lost(job, body, "name", false, at_ms);
     } else if (kind == EVENT_CLOCK) {
         note_clock(job, body);
     } else if (kind == EVENT_CHECKPOINT) {

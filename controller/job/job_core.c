@@ -154,7 +154,7 @@ static int decide_attempt_ended(struct core_output *out, struct job_core *next,
         .gave_up = field_true(in->body, "gave_up"),
         .early = field_true(in->body, "early"),
         .failures = next->failures, .same = next->same, .step = next->step,
-        .random = in->random,
+        .places = in->places, .random = in->random,
     };
     return again_or_not(out, next, in, &c, err);
 }

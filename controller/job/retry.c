@@ -37,7 +37,8 @@ static bool is_cause(const struct retry_case *c, const char *cause)
 
 bool retry_counts(const char *cause)
 {
-    static const char *const others[] = { "disk_full", "dir_in_use", "host_unreachable", "host_unusable" };
+    static const char *const others[] = { "disk_full", "dir_in_use", "host_unreachable", "host_unusable",
+                                          "too_few_gpus" };
     for (size_t i = 0; cause && i < sizeof(others) / sizeof(others[0]); i++)
         if (strcmp(cause, others[i]) == 0)
             return false;
@@ -47,7 +48,7 @@ bool retry_counts(const char *cause)
 /* True if there is another host that has not failed since one of them last answered. */
 static bool has_place(const struct retry_case *c)
 {
-    if (is_cause(c, "host_unusable"))
+    if (is_cause(c, "host_unusable") || is_cause(c, "too_few_gpus"))
         return c->places > 0;
     return (is_cause(c, "host_unreachable") || is_cause(c, "disk_full")) && c->places > 1 && c->same % c->places != 0;
 }

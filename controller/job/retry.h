@@ -50,8 +50,8 @@ struct retry_verdict {
 
 void retry_decide(struct retry_verdict *out, const struct retry_rules *rules, const struct retry_case *c);
 
-/* True if it counts as the job's failure. A full disk, a directory in use, and an unreachable or unusable host do not:
- * then the job is retried without limit. */
+/* True if it counts as the job's failure. A full disk, a directory in use, and a host that is unreachable, unusable or
+ * without enough GPUs do not: then the job is retried without limit. */
 bool retry_counts(const char *cause);
 
 /* Milliseconds to wait after this failure. */

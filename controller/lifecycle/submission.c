@@ -60,8 +60,10 @@ int submission_fits(json_t **plan, const struct job *job, const json_t *spec, st
     if (need->remote == &remote_ssh)
         return remote_ssh_there() ? 0 : err_set(err, ERR_SYSTEM, "launch: ssh needs jobctl-ssh, "
                "which is not installed beside jobctl; install libssh-dev and rebuild");
-    if (json_object_size(f->facts) > 0 && plan_make(plan, f->facts, spec, err) < 0)
+    if (json_object_size(f->facts) > 0 && plan_make(plan, f->facts, spec, err) < 0) {
+        err->code = err->code == ERR_NO_DEVICE ? ERR_CONFLICT : err->code; /* of the request, not of this program */
         return -1;
+    }
     if (need->nodes > 1 && share_fits(need, machine->gpus, err) < 0)
         return -1;
     if (need->want_cpus > machine->cpus && need->nodes > 1)

@@ -67,6 +67,44 @@ int64_t placement_places(const struct job *job, const char *without)
     return n < job->need.min_nodes ? 0 : n > job->need.nodes ? n - job->need.nodes + 1 : n > 0;
 }
 
+bool placement_nearest(char *out, size_t size, const struct job *job)
+{
+    const json_t *best = NULL, *one;
+    size_t i;
+    json_array_foreach (job->nodes.lost, i, one)
+        if (json_object_get(one, "usable") && field_int(one, "usable", 0) > field_int(best, "usable", -1))
+            best = one;
+    if (best)
+        snprintf(out, size, "no %s of the job has %lld healthy GPU%s; nearest: %s",
+                 job->need.remote == &remote_slurm ? "node" : "host", (long long)job->need.node_gpus,
+                 job->need.node_gpus == 1 ? "" : "s", field_text(best, "text"));
+    return best != NULL;
+}
+
+json_t *placement_too_few(int64_t *places, const struct job *job, const json_t *body)
+{
+    char text[360], all[460];
+    const char *given = field_text(body, "node"), *node = given[0] ? given : job->core.node;
+    *places = 0;
+    if (!json_object_get(body, "usable") || job->need.remote == &remote_local)
+        return NULL;
+    snprintf(text, sizeof(text), "%.80s has %.240s", node, field_text(body, "few"));
+    json_t *out = json_deep_copy(body);
+    json_object_set_new(out, "node", json_text(node));
+    json_object_set_new(out, "text", json_text(text));
+    *places = job->need.remote == &remote_slurm ? 1 : placement_places(job, node);
+    if (*places > 0)
+        return out;
+    struct job with = *job;
+    json_t *lost = job->nodes.lost ? json_copy(job->nodes.lost) : json_array();
+    json_array_append(lost, out);
+    with.nodes.lost = lost;
+    placement_nearest(all, sizeof(all), &with);
+    json_decref(lost);
+    json_object_set_new(out, "text", json_text(all));
+    return out;
+}
+
 static bool any_lost(const struct job *job)
 {
     size_t i;
@@ -159,6 +197,13 @@ static int how_many(const struct choice *c)
     return c->count >= least ? c->count : 0;
 }
 
+/* Does the reason begin with the node's name? */
+static bool name_in(const json_t *out)
+{
+    const char *name = field_text(out, "name");
+    return strncmp(field_text(out, "why"), name, strlen(name)) == 0;
+}
+
 static void tell_waiting(const struct choice *c)
 {
     struct job *job = c->job;
@@ -170,8 +215,8 @@ static void tell_waiting(const struct choice *c)
         snprintf(many, sizeof(many), "waiting for a host with %lld free GPU%s", (long long)job->need.node_gpus,
                  job->need.node_gpus == 1 ? "" : "s");
     if (out)
-        snprintf(who, sizeof(who), "%.60s is %.75s", json_string_value(json_object_get(out, "name")),
-                 json_string_value(json_object_get(out, "why")));
+        snprintf(who, sizeof(who), "%.60s%s%.75s", name_in(out) ? "" : field_text(out, "name"),
+                 name_in(out) ? "" : " is ", field_text(out, "why"));
     if (c->holder && job->need.nodes == 1)
         snprintf(job_texts(job)->unplaced, sizeof(job->texts->unplaced), "%s: job %lld is using one, none is "
                  "free%s%s",

@@ -52,6 +52,7 @@ static const struct {
     { { .cause = "disk_full", .text = "no room on h1", .helps = true, .same = 1, .places = 2 }, true, 0, 0, 0, "no room" },
     { { .cause = "disk_full", .text = "no room on h2", .helps = true, .same = 2, .places = 2 }, true, 0, 3750, 5000, "no room" },
     { { .cause = "host_unusable", .text = "h1 has no home", .places = 1 }, true, 0, 0, 0, "h1 has no home" },
+    { { .cause = "too_few_gpus", .text = "h1 has 1 of 2 GPUs", .places = 1 }, true, 0, 0, 0, "h1 has 1 of 2 GPUs" },
     { { .cause = "host_unusable", .text = "h1 has no home" }, false, 1, 0, 0,
       "h1 has no home; not retried, the same failure would recur" },
     { { .cause = "slurm_refused", .text = "no such partition", .places = 3 }, false, 1, 0, 0,
