@@ -91,6 +91,7 @@ tree() { # a checkout has its objects in build/
     return $rc
 }
 docs() { "$here/check_docs.sh" . bin; }
+known() { tests/mutants/mutate.py --known 0; }
 
 # refuses GUARD SENTENCE: in the copy that this case has broken; then the copy goes.
 refuses() {
@@ -334,6 +335,11 @@ broken; file tests/unit/agent/os/test_log.c 'a test' 'int main(void) { return sy
 refuses tree 'tests/unit/agent/os/test_log.c: starts a program'
 broken; rm -r README.md agent docs engine tests
 refuses tree 'nothing was checked'
+
+# Planted faults.
+broken; mkdir tests/mutants; cp "$here/mutants/mutate.py" tests/mutants
+printf '== agent/os/log.c | unit/agent/os/test_log\n- return false;\n+ return true;\n' >tests/mutants/known.txt
+refuses known 'tests/mutants/known.txt: agent/os/log.c has this text 0 times, expected once'
 
 [ $bad = 0 ] || exit 1
 [ $cases -gt 40 ] || { echo "check_guards.sh: only $cases cases were tried" >&2; exit 1; }

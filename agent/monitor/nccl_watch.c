@@ -194,7 +194,7 @@ json_t *nccl_watch_look(struct nccl_watch *w, int64_t now_ms)
     if (!w || w->done)
         return NULL;
     for_files(w, add_size, &size);
-    size += w->partial ? w->said.pairs + w->said.channels : 0;
+    size += w->partial ? w->said.pairs + w->said.channels + 1 : 0; /* channels -1: not known */
     if (size == 0 || size != w->size) {
         w->size = size;
         w->changed_ms = now_ms;

@@ -7,9 +7,11 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/monitor/activity.h"
@@ -81,7 +83,9 @@ static struct gpu_watch *watch(int ranks, const char *lines)
 static void leave(struct gpu_watch *w)
 {
     gpu_watch_close(w);
-    run_until(NULL, 0, 1);
+    for (int ms = 0; ms < PATIENCE_MS && (waitpid(-1, NULL, WNOHANG) >= 0 || errno != ECHILD); ms += 10)
+        run_until(NULL, 0, 10);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* its program has ended */
     gpu_watch_destroy(w);
     json_decref(plan);
     json_decref(facts);

@@ -194,9 +194,14 @@ static void a_norm_survives_in_coarse_numbers(void **state)
     assert_true(activity_usual(&again, ACTIVITY_OUTPUT) == 1024);
     assert_true(activity_usual(&again, ACTIVITY_IO) == 0);
     json_decref(json);
-    json = json_pack("{s:s, s:f}", "cpu", "much", "io", -3.0);
+    json = json_pack("{s:f, s:f}", "cpu", 0.25, "io", 1.0); /* a quarter of a core */
+    activity_norm_read(&again, json);
+    assert_true(activity_usual(&again, ACTIVITY_CPU) == 0.25 && activity_usual(&again, ACTIVITY_IO) == 1);
+    json_decref(json);
+    json = json_pack("{s:s, s:f, s:f}", "cpu", "much", "io", -3.0, "output", 1e15);
     activity_norm_read(&again, json);
     assert_true(activity_usual(&again, ACTIVITY_CPU) == 0 && activity_usual(&again, ACTIVITY_IO) == 0);
+    assert_true(activity_usual(&again, ACTIVITY_OUTPUT) == 0);
     json_decref(json);
 }
 

@@ -490,9 +490,41 @@ static void hours_of_slow_phases_are_no_hang(void **state)
 
 #define TEST(f) cmocka_unit_test_teardown(f, down)
 
+/* An entry may be read while its rank writes it, and the ring is shorter than what happened since the last look: what is
+ * not whole is not learned. */
+static void entries_that_are_not_whole_are_not_learned(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, 1);
+    steps(1, 0, 20, 40);
+    for (int kind = 0; kind < 4; kind++) {
+        const uint64_t at = page[0].ring_next;
+        struct flight_entry *e = &page[0].ring[at % FLIGHT_RING], *after = &page[0].ring[(at + 1) % FLIGHT_RING];
+        enter(0, 20, PHASE_FORWARD);
+        enter_at(0, 20, PHASE_BACKWARD, now + 40);
+        enter_at(0, 20, PHASE_DATA, now + 41);
+        if (kind == 0)
+            *e = (struct flight_entry){.step_phase = e->step_phase}; /* being written again */
+        else if (kind == 1)
+            *after = (struct flight_entry){.at_ns = e->at_ns + (uint64_t)1e15};
+        else if (kind == 2)
+            e->at_ns = after->at_ns + 1;
+        for (int i = 0; kind == 3 && i < 2 * FLIGHT_RING; i++)
+            enter_at(0, 20, i % 2 ? PHASE_FORWARD : PHASE_BACKWARD, now + 41 + 40 * i);
+        now += LOOK_MS;
+        assert_false(hang_detector_look(h, ranks, now, &verdict));
+        json_t *learned = hang_detector_learned(h);
+        const double ms = json_number_value(json_object_get(learned, "forward"));
+        json_decref(learned);
+        if (ms < 40 || ms > 60)
+            fail_msg("kind %d: a forward phase of %g ms was learned", kind, ms);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(entries_that_are_not_whole_are_not_learned, down),
         TEST(a_silent_rank_is_named_after_five_seconds),
         TEST(waiting_for_a_slow_checkpoint_is_no_hang),
         TEST(work_that_grows_is_no_hang),

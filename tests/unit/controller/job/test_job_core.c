@@ -488,7 +488,57 @@ static void strange_bodies(void **state)
     }
 }
 
-/* Only the agent of the live attempt may send events. */
+/* Of ranks that ended without a report, the share of their stored steps that no generation had made before counts as
+ * work; and progress is a step beyond all earlier ones, whatever steps were made again. */
+static void steps_made_again_are_no_progress(void **state)
+{
+    (void)state;
+    static const struct line first[] = {
+        BEGIN,                                                                                          /* 4 s */
+        { 'E', "generation_ended", DIED, JOB_RECOVERING, DO_NOTHING, "generation_ended " },             /* 40 steps */
+        { 'E', "generation_started", GEN2, JOB_RUNNING, DO_NOTHING, "generation_started " },            /* from 20 */
+        { 'E', "rank_started", "{\"rank\":0,\"resume_step\":20}", JOB_RUNNING, DO_NOTHING, "rank_started " },
+    };
+    static const struct line lost = { 'L', NULL, "the agent is gone", JOB_RECOVERING, DO_SCHEDULE,
+                                      "agent_lost retry " };
+    static const struct line again_placed = { 'P', 0, PLACED, JOB_STARTING, DO_START, "placed " };
+    static const struct {
+        const char *checkpoint;
+        int64_t     best, share; /* of the 8 s of generation 2, in percent */
+    } rows[] = {
+        { "{\"generation\":2,\"step\":30,\"path\":\"/c\"}", 40, 0 },
+        { "{\"generation\":2,\"step\":40,\"path\":\"/c\"}", 40, 0 },
+        { "{\"generation\":2,\"step\":60,\"path\":\"/c\"}", 60, 50 },
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct job_core core, again;
+        struct goodput before, spent;
+        job_core_init(&core, 5);
+        job_core_init(&again, 5);
+        for (int n = 0; n < 7; n++)
+            play(&core, &again, &first[n], 1000 * (n + 1), "made again");
+        assert_int_equal(core.step, 20);
+        assert_int_equal(core.best, 40);
+        job_core_spent(&before, &core, 6000);
+        play(&core, &again, &(struct line){ 'E', "checkpoint", rows[i].checkpoint, JOB_RUNNING, DO_NOTHING,
+                                            "checkpoint " }, 7000, "made again");
+        assert_int_equal(core.best, rows[i].best);
+        play(&core, &again, &lost, 14000, "made again");
+        job_core_spent(&spent, &core, 14000);
+        assert_int_equal(spent.ms[BUCKET_PRODUCTIVE] - before.ms[BUCKET_PRODUCTIVE], 2 * 8000 * rows[i].share / 100);
+        assert_int_equal(spent.ms[BUCKET_REPLAYED] - before.ms[BUCKET_REPLAYED],
+                         2 * 8000 * (100 - rows[i].share) / 100);
+        play(&core, &again, &again_placed, 100000, "made again");
+        assert_int_equal(core.attempt_best, rows[i].best);
+        const int64_t failures = core.failures;
+        play(&core, &again, &(struct line){ 'U', 0, UP, JOB_STARTING, DO_LAUNCH, "agent_up " }, 101000, "made again");
+        play(&core, &again, &lost, 102000, "made again"); /* without a step: no progress since */
+        assert_int_equal(core.failures, failures + 1);
+        assert_int_equal(core.best, again.best);
+        assert_memory_equal(&core.goodput, &again.goodput, sizeof(core.goodput));
+    }
+}
+
 /* After a restart the wall clock may have been set: never more is left than the whole back-off. */
 static void backoff_is_never_longer(void **state)
 {
@@ -501,6 +551,7 @@ static void backoff_is_never_longer(void **state)
         assert_int_equal(job_core_backoff_left(&core, rows[i].wall_ms), rows[i].left_ms);
 }
 
+/* Only the agent of the live attempt may send events. */
 static void fence(void **state)
 {
     (void)state;
@@ -540,6 +591,7 @@ int main(void)
         cmocka_unit_test(another_queue),
         cmocka_unit_test(a_clock_that_is_set),
         cmocka_unit_test(strange_bodies),
+        cmocka_unit_test(steps_made_again_are_no_progress),
         cmocka_unit_test(backoff_is_never_longer),
         cmocka_unit_test(fence),
     };
