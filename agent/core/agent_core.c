@@ -217,7 +217,10 @@ static void on_swept(struct agent_core *c, const struct agent_input *in, struct 
     } else {
         if (c->tracker.step < 0) /* no step lines: all time of a successful run was productive */
             c->tracker.productive_ms += in->now_ms - c->generation_ms;
-        agent_core_close(c, out, "succeeded", false, false, "every rank exited with code 0");
+        char text[sizeof(c->text)];
+        success_note_say(text, sizeof(text), &c->note, c->tracker.step, c->tracker.steps,
+                         in->cleaned.left ? in->cleaned.left : "");
+        agent_core_close(c, out, "succeeded", false, false, text);
     }
 }
 

@@ -172,7 +172,7 @@ struct agent_input {
     } stop;
     struct {
         bool        clean;
-        const char *left; /* not clean: the process that survived */
+        const char *left; /* the process that survived; if clean, those that were still running */
     } cleaned;
     struct agent_lost lost;
 };

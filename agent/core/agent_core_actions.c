@@ -34,6 +34,7 @@ static void spawn(struct agent_core *c, const struct agent_input *in, struct age
     c->alive = 0;
     c->done_seen = c->told = false;
     root_cause_clear(&c->blame);
+    c->note = (struct success_note){0};
     progress_tracker_begin(&c->tracker);
     memset(c->ranks, 0, (size_t)c->job.np * sizeof(*c->ranks));
     struct agent_effect *e = agent_effects_add(out, DO_SPAWN);

@@ -7,6 +7,9 @@
 #include "agent/core/agent_effects.h"
 #include "agent/core/agent_event.h"
 #include "agent/core/cause.h"
+#include "engine/base/text_append.h"
+
+enum { ENDED_SHOWN = 4 };
 
 static struct restart_signs signs(const struct agent_core *c)
 {
@@ -44,6 +47,22 @@ static json_t *time_spent(const struct agent_core *c, int64_t now_ms)
     return goodput_print(&s);
 }
 
+/* The others waited for it, or lost their connection to it. */
+static void name_ended(struct agent_core *c)
+{
+    char *text = c->blame.verdict.text;
+    int n = 0;
+    if (!c->blame.failed || !(c->blame.verdict.echo || root_cause_hangs(&c->blame)))
+        return;
+    for (int i = 0; i < c->job.np; i++)
+        if (c->ranks[i].ended_well && n++ < ENDED_SHOWN)
+            text_append(text, sizeof(c->blame.verdict.text), "%s%d", n > 1 ? ", " : "; before that, rank ", i);
+    if (n > ENDED_SHOWN)
+        text_append(text, sizeof(c->blame.verdict.text), " and %d others", n - ENDED_SHOWN);
+    if (n > 0)
+        text_append(text, sizeof(c->blame.verdict.text), " had ended with code 0");
+}
+
 void agent_core_tell_over(struct agent_core *c, int64_t now_ms, struct agent_effects *out)
 {
     if (c->told)
@@ -53,6 +72,7 @@ void agent_core_tell_over(struct agent_core *c, int64_t now_ms, struct agent_eff
     if (held)
         agent_effects_step(out, held);
     root_cause_places(&c->blame);
+    name_ended(c);
     int64_t gained = progress_tracker_gained(&c->tracker);
     if (c->blame.failed) {
         char now[FINGERPRINT];
@@ -70,7 +90,9 @@ void agent_core_tell_over(struct agent_core *c, int64_t now_ms, struct agent_eff
     }
     /* A run stopped by a user is not a success: some ranks may even have been killed. */
     const bool stopped = c->stop_asked && !c->done_seen, forced = stopped && c->grace_over;
-    const char *otherwise = !stopped ? "every rank exited with code 0"
+    char success[CAUSE_TEXT];
+    success_note_say(success, sizeof(success), &c->note, c->tracker.step, c->tracker.steps, "");
+    const char *otherwise = !stopped ? success
                             : forced ? "stopped by SIGKILL: SIGTERM did not end it in time" : "stopped on request";
     json_t *body = agent_event_generation_ended(c->generation, &c->blame, &c->tracker, &c->restart_policy, otherwise);
     json_t *spent = time_spent(c, now_ms);

@@ -14,6 +14,7 @@
 #include "agent/core/progress_tracker.h"
 #include "agent/core/restart_policy.h"
 #include "agent/core/root_cause.h"
+#include "agent/core/success_note.h"
 
 /* The stages of stopping a generation. */
 enum stage { STAGE_REPORT, STAGE_PART, STAGE_FLAG, STAGE_TERM, STAGE_ABORT, STAGE_KILL, STAGE_CLEANUP };
@@ -22,6 +23,7 @@ enum stage { STAGE_REPORT, STAGE_PART, STAGE_FLAG, STAGE_TERM, STAGE_ABORT, STAG
 struct rank {
     int64_t pid;
     bool alive;
+    bool ended_well; /* with code 0, before any failure */
     bool detached; /* lost its peers and waits for the next generation */
     struct spell_rank time;
     char reported[32]; /* cause in its own `failed` line, or "" */
@@ -48,6 +50,7 @@ struct agent_core {
     int keep;  /* ranks that continue in their processes into the next generation */
 
     struct root_cause blame; /* root cause of the failure */
+    struct success_note note;
     bool not_clean;          /* a process survived the cleanup */
     bool lost;               /* a node or the lease is lost: the attempt ends with the generation */
     enum cause lost_cause;

@@ -67,6 +67,10 @@ void agent_core_exited(struct agent_core *c, const struct agent_input *in, struc
     if (!c->stop_asked || (c->job.engine && !v.echo))
         root_cause_consider(&c->blame, e, &v, in->now_ms);
     root_cause_stack(&c->blame, e);
+    if (!c->job.engine && v.cause == CAUSE_NONE && !c->stop_asked) {
+        success_note_exit(&c->note, e);
+        r->ended_well = !c->blame.failed;
+    }
 
     agent_core_end_others(c, in->now_ms, out);
     agent_core_join(c, in, out);

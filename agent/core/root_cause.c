@@ -76,11 +76,30 @@ static void put_stand(json_t *stands, int rank, const struct python_stack *p)
                                                 json_text(p->place), "call", json_text(p->call)));
 }
 
+/* An exception before the stacks, perhaps of a worker for which the others wait. */
+static void find_exception(struct root_cause *b, const struct agent_exit *e)
+{
+    char text[OUTPUT_TEXT_BYTES];
+    struct failure_reason why;
+    text_line_clean(text, sizeof(text), e->last_lines);
+    char *head = strstr(text, PYTHON_STACK_HEAD), *fatal = strstr(text, "Fatal Python error: ");
+    if (fatal && (!head || fatal < head))
+        head = fatal;
+    if (!head)
+        return;
+    *head = '\0';
+    failure_reason_read(&why, text, NULL, false);
+    if (why.kind == FAILURE_EXCEPTION && !why.interrupted)
+        text_append(b->printed, sizeof(b->printed), "rank %d had printed %s", e->rank, why.text);
+}
+
 void root_cause_stack(struct root_cause *b, const struct agent_exit *e)
 {
     struct python_stack found[PYTHON_STACKS];
     if (!root_cause_hangs(b))
         return;
+    if (!b->printed[0] && e->last_lines)
+        find_exception(b, e);
     const int n = python_stack_find(found, e->last_lines);
     if (n > 0 && !b->stands)
         b->stands = json_array();
@@ -152,6 +171,8 @@ void root_cause_places(struct root_cause *b)
     b->evidence = json_array();
     add_places(b, false, &shown);
     add_places(b, true, &shown);
+    if (b->printed[0])
+        text_append(b->verdict.text, sizeof(b->verdict.text), "; %s", b->printed);
 }
 
 /* --- the first failure ----------------------------------------------------------------------- */

@@ -22,6 +22,7 @@ struct root_cause {
     struct verdict    verdict;
     struct agent_exit exit;     /* its texts are not kept */
     json_t *evidence;           /* the last output lines, or where ranks of a Python program hang; an array, or NULL */
+    char printed[160];          /* "rank 0 had printed train.py:9: RuntimeError: ..." before its stacks, "" = nothing */
     json_t *stands;             /* of those: [{"rank":1, "waits":false, "place":"train.py:13", "call":""}], or NULL */
 };
 

@@ -65,7 +65,8 @@ struct leader_hooks {
     void (*line)(void *arg, int generation, int rank, const json_t *line, const json_t *spent);
     /* Output of a rank, for the rules of `watch:`; pieces of other nodes may be missing. */
     void (*output)(void *arg, int rank, const char *bytes, size_t size);
-    /* Answers leader_cleanup(); left: surviving processes, "gpu3: 123 (python3)", or "". */
+    /* Answers leader_cleanup(); left: surviving processes, "gpu3: 123 (python3)"; if clean, those
+     * that were still running. */
     void (*cleaned)(void *arg, bool clean, const char *left);
     /* Native stacks of a node's ranks, or why there are none; after the last node, `stacks_done`. */
     void (*stacks)(void *arg, int node, const char *text);

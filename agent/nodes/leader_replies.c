@@ -110,8 +110,9 @@ static void receive_cleaned(struct follower_state *s, const json_t *body)
     struct leader *c = s->leader;
     char *left = text_of(body, "left");
     const bool present = field_int(body, "generation", 0) == c->cleaning;
-    if (present && s->owes[REQUEST_CLEANUP] && !field_true(body, "clean")) {
-        c->clean = false;
+    const bool clean = field_true(body, "clean");
+    if (present && s->owes[REQUEST_CLEANUP] && (!clean || (left && left[0]))) {
+        c->clean = c->clean && clean;
         note(s, c->left, left ? left : "?");
     }
     free(left);

@@ -34,6 +34,7 @@ struct cleanup {
     uint64_t        since_ns;
     int64_t         since;
     struct pid_span born;
+    char            ended[160]; /* what the first pass of this cleanup found */
     bool            first; /* nothing was started before `born` */
     bool            empty; /* the last pass found nothing of the attempt, and nothing was started since */
 };
@@ -51,7 +52,7 @@ static bool is_childless(void)
 
 static void report(struct cleanup *b, bool clean, const char *left)
 {
-    b->done(b->arg, clean, left);
+    b->done(b->arg, clean, clean ? b->ended : left);
 }
 
 static void on_swept(void *arg, const struct subprocess_end *end)
@@ -95,6 +96,8 @@ static void look(struct cleanup *b)
     const bool known = b->empty && is_childless();
     int n = known ? 0 : cleanup_pass_run(&s, left, sizeof(left));
     b->empty = n == 0 && !spared;
+    if (n > 0 && !b->ended[0])
+        snprintf(b->ended, sizeof(b->ended), "%.*s", (int)sizeof(b->ended) - 1, left);
     if (n > 0 && (uv_hrtime() - b->since_ns) / 1000000 < CLEANUP_WARN_MS)
         return; /* the timer runs the next pass */
     uv_timer_stop(&b->timer);
@@ -162,6 +165,7 @@ void cleanup_run(struct cleanup *b, int generation)
     if (b->sweeping)
         return; /* no process is left, and its report follows */
     b->generation = generation;
+    b->ended[0] = '\0';
     b->since_ns = uv_hrtime();
     uv_timer_start(&b->timer, on_timer, CLEANUP_EVERY_MS, CLEANUP_EVERY_MS);
     look(b);

@@ -19,7 +19,7 @@
 struct cleanup;
 struct err;
 
-/* left: the processes that survived, "" if clean. */
+/* left: the processes that survived; if clean, those that the first pass found. */
 typedef void (*cleanup_done_fn)(void *arg, bool clean, const char *left);
 
 /* `nonce` must outlive the cleanup. */

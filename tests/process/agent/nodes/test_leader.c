@@ -99,7 +99,7 @@ static void commands_signals_and_what_is_left(void **state)
     leader_cleanup(leader, 1);
     AWAIT(cleaned, 1);
     assert_true(t.clean);
-    assert_string_equal(t.left, "");
+    assert_non_null(strstr(t.left, "(sleep)")); /* it was still running */
     assert_int_equal(living(0) + living(1) + living(2), 0);
 
     spawn_some(2); /* the next generation */

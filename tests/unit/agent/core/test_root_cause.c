@@ -77,6 +77,18 @@ static void workers_of_a_launcher_are_named(void **state)
            "a hang; rank 1 is at a.py:13, rank 0 waits at a.py:9 in all_reduce");
 }
 
+/* Of a child that the main program outlives, and waits for. */
+static void an_exception_before_the_stacks_is_named(void **state)
+{
+    (void)state;
+    expect(CAUSE_HANG_STEP,
+           (const char *const[]){"step 1\nTraceback (most recent call last):\n  File \"/w/v.py\", line 9, in <module>\n"
+                                 "    raise RuntimeError(\"index 10\")\nRuntimeError: index 10\nvalidation\n" IN_GET,
+                                 NULL},
+           "[\"rank 0 is at q.py:3 in wait\"]",
+           "a hang; rank 0 is at q.py:3 in wait; rank 0 had printed v.py:9: RuntimeError: index 10");
+}
+
 static void other_failures_and_outputs_have_no_places(void **state)
 {
     (void)state;
@@ -90,6 +102,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_waits_for_others_comes_last),
         cmocka_unit_test(many_ranks_are_counted),
         cmocka_unit_test(workers_of_a_launcher_are_named),
+        cmocka_unit_test(an_exception_before_the_stacks_is_named),
         cmocka_unit_test(other_failures_and_outputs_have_no_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
