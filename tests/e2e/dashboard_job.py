@@ -98,10 +98,33 @@ def zoom_of_a_finished_job():
     page.until("all of it", lambda: spans() == before)
 
 
+def drawn_loss():
+    return page.run("return document.querySelector('[data-curve=loss] .plot').plot.data.map(d => [...d])")
+
+
+# What is drawn are the numbers; an average is drawn over them if one asks for it, from the first number on.
+def curves_are_raw():
+    page.until("points of the loss", lambda: len(drawn_loss()[1]) > 1)
+    raw = drawn_loss()
+    assert len(raw) == 2, len(raw)
+    slide = "const s = document.querySelector('#story input[type=range]'); s.value = arguments[0]; s.dispatchEvent(new Event('input'))"
+    page.run(slide, "0.9")
+    smooth = drawn_loss()
+    assert len(smooth) == 3 and smooth[1] == raw[1] and abs(smooth[2][0] - raw[1][0]) < 1e-9, (len(smooth), smooth[2][:2], raw[1][:2])
+    assert "smoothed" in page.texts(".lane[data-curve=loss] .read small")[0]
+    page.shot("smoothed")
+    page.run("document.querySelector('#story input[type=checkbox]').click()")
+    assert page.run("return document.querySelector('[data-curve=loss] .plot').plot.scales.y.distr") == 3
+    page.run(slide, "0")
+    page.run("document.querySelector('#story input[type=checkbox]').click()")
+    assert len(drawn_loss()) == 2
+
+
 def samples():
     page.go("#/job/1")
     page.ready()
     zoom_of_a_finished_job()
+    curves_are_raw()
     page.until("the phases of a step", lambda: page.count(".lane[data-curve=phases] canvas") == 1)
     phases = [float(t) for t in page.texts(".phases b")]
     assert len(phases) == 5 and phases[1] > 0 and phases[2] > 0 and phases[4] > 0, page.texts(".phases")
@@ -109,7 +132,7 @@ def samples():
     assert sum(phases) < 20 * step + 20, (phases, step)
     page.until("the pictures", lambda: page.run("return document.querySelector('.sample')?.naturalWidth > 50"))
     first = page.run("return document.querySelector('.sample').src")
-    slider = page.driver.find_element(By.CSS_SELECTOR, "input[type=range]")
+    slider = page.driver.find_element(By.CSS_SELECTOR, ".panel:not(#story) input[type=range]")
     slider.send_keys(Keys.ARROW_LEFT)
     page.until("the pictures before", lambda: page.run("return document.querySelector('.sample').src") != first and page.texts(".panel header .hint[role=status]")[0] == "step 0")
     assert page.count(".trust.written") == 2 and page.count(".trust.removed") >= 2, page.texts(".trust")

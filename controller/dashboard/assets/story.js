@@ -18,12 +18,13 @@ export function ink(name) {
   return colour;
 }
 
-function smooth(values) {
-  const weight = Math.min(0.2, 12 / values.length);
-  let mean = null;
+/* Exponential moving average without the bias of its start, as in TensorBoard. */
+function smooth(values, weight) {
+  let sum = 0, n = 0;
   return values.map((v) => {
-    if (!Number.isFinite(v)) { mean = null; return null; }
-    return (mean = mean === null ? v : mean + weight * (v - mean));
+    if (!Number.isFinite(v)) return null;
+    sum = weight * sum + (1 - weight) * v;
+    return sum / (1 - weight ** ++n);
   });
 }
 
@@ -46,7 +47,7 @@ function optionsOf(name, width, shared, faint) {
   return {
     width, height: (HEIGHTS[name] ?? HEIGHT) + (shared.last ? 26 : 0), legend: { show: false }, padding: [8, 0, shared.last ? 0 : 6, 0],
     cursor: { sync: { key: shared.key }, drag: { x: true, y: false, setScale: false }, points: { size: 6 }, y: false },
-    scales: { x: { time: true }, y: { range: (u, low, high) => range([low, high]) } },
+    scales: { x: { time: true }, y: shared.log ? { distr: 3 } : { range: (u, low, high) => range([low, high]) } },
     axes: [{ grid, font, stroke, ticks: { show: false }, size: shared.last ? 26 : 0, gap: 4, ...quiet },
       { grid, font, stroke, ticks: { show: false }, size: AXIS, gap: 4, space: 28, values: (u, s) => s.map((v) => number(v, 4)) }],
     series: [{}, { stroke: faint ? ink("faint") : ink("accent"), width: faint ? 1 : 1.5, spanGaps: false, points: { ...dots, fill: ink("accent") } },
@@ -63,13 +64,16 @@ function curve(name, shared) {
   const node = el("div", { class: "lane chart", "data-curve": name }, el("div", { class: "tag" }, text(`curve_${name}`), el("small", {}, text(`unit_${name}`))),
     host, el("div", { class: "read" }, value, note));
   let plot = null, data = [[], [], []];
-  const series = () => [data[0], data[1], ...(data[1].length > 100 ? [smooth(data[1])] : [])];
+  const weight = () => (name === "loss" ? shared.smoothing() : 0);
+  const log = () => name === "loss" && shared.log() && data[1].every((v) => !Number.isFinite(v) || v > 0);
+  const series = () => [data[0], data[1], ...(weight() > 0 ? [smooth(data[1], weight())] : [])];
 
   /* Of the point nearest to the second, or of the last one. */
   function read(second) {
     const i = second !== null && plot ? plot.valToIdx(second) : data[1].findLastIndex((v) => Number.isFinite(v));
     put(value, i >= 0 ? number(data[1][i], 4) : "—");
-    put(note, i >= 0 && data[2][i] !== null ? text("atStep", number(data[2][i], 12)) : "");
+    const mean = i >= 0 && weight() > 0 && plot ? `${text("smoothedTo", number(plot.data[2][i], 4))} ` : "";
+    put(note, mean + (i >= 0 && data[2][i] !== null ? text("atStep", number(data[2][i], 12)) : ""));
   }
   function rescale() {
     const [min, max] = shared.range();
@@ -80,13 +84,14 @@ function curve(name, shared) {
   }
   function draw() {
     plot?.destroy();
-    plot = new uPlot(optionsOf(name, host.clientWidth || 300, shared, data[1].length > 100), series(), host);
+    host.plot = plot = new uPlot(optionsOf(name, host.clientWidth || 300, { ...shared, log: log() }, weight() > 0), series(), host);
     rescale();
     plot.over.addEventListener("dblclick", () => shared.zoom(null, null));
   }
   function show(next) {
-    const again = !plot || (data[1].length > 100) !== (next[1].length > 100);
+    const was = log();
     data = next;
+    const again = !plot || log() !== was;
     const values = data[1].filter(Number.isFinite);
     host.setAttribute("aria-label", values.length ? text("curveSays", text(`curve_${name}`), number(values.at(-1), 4),
       number(values.reduce((a, b) => Math.min(a, b)), 4), number(values.reduce((a, b) => Math.max(a, b)), 4)) : text("noPoints"));
@@ -129,7 +134,7 @@ function phaseChart(shared) {
   }
   function draw() {
     plot?.destroy();
-    const options = optionsOf("phases", host.clientWidth || 300, shared, false);
+    const options = optionsOf("phases", host.clientWidth || 300, { ...shared, log: false }, false);
     options.scales.y = { range: (u, low, high) => [0, (high || 1) * 1.05] };
     options.series = [{}, ...[...PHASES].reverse().map((p) => ({ stroke: ink(`ph-${p}`), fill: ink(`ph-${p}`), width: 1, spanGaps: false, points: { show: false } }))];
     plot = new uPlot(options, told.data, host);
@@ -189,12 +194,16 @@ export function story() {
   const key = `story-${Math.random()}`, lanes = Object.fromEntries(["attempt", "generation", "incidents", "checkpoints"].map((n) => [n, lane(n)]));
   const when = el("b", { class: "when" }), saying = el("p", { class: "saying", role: "status" }), plots = el("div", { class: "story", tabindex: "0", role: "group", "aria-label": text("story"), onkeydown: key1 });
   let all = [0, 1], zoomed = null, facts = null, curves = [], pointed = false;
-  const shared = { key, range: () => zoomed ?? all, zoom, point };
+  const slider = el("input", { type: "range", min: "0", max: "0.99", step: "0.01", value: "0", oninput: redraw });
+  const scale = el("input", { type: "checkbox", onchange: redraw });
+  const shared = { key, range: () => zoomed ?? all, zoom, point, smoothing: () => Number(slider.value), log: () => scale.checked };
   const spans = [["span15", 900], ["span60", 3600], ["spanAll", 0]].map(([name, s]) => el("button", { type: "button", "aria-pressed": String(!s),
     onclick: (e) => { zoom(s ? all[1] - s : null, all[1]); press(e.currentTarget); } }, text(name)));
-  const node = el("section", { class: "panel", id: "story" }, el("header", {}, el("h2", {}, text("story")), when, el("span", { class: "end" }, el("span", { class: "seg" }, ...spans))),
-    plots, saying);
+  const node = el("section", { class: "panel", id: "story" }, el("header", {}, el("h2", {}, text("story")), when, el("span", { class: "end" },
+    el("label", {}, text("smoothing"), " ", slider), el("label", {}, scale, " ", text("logScale")), el("span", { class: "seg" }, ...spans))), plots, saying);
   plots.append(...Object.values(lanes).map((l) => l.node));
+
+  function redraw() { for (const c of curves) if (c.name === "loss") { c.draw(); c.read(null); } }
 
   function press(button) { for (const b of spans) b.setAttribute("aria-pressed", String(b === button)); }
 

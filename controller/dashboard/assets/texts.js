@@ -24,7 +24,7 @@ const english = {
   why: "Why", evidence: "Evidence", events: "Events", jobN: "job {0}", onNodes: "{0} on {1}", submittedAt: "submitted {0}",
   attemptOf: "attempt {0}, generation {1}", planOf: "plan {0}", codeOf: "code {0}", retryOf: "retry of job {0}",
   ofSteps: "of {0} steps", ranFor: "after {0}", msPerStep: "{0} ms per step", ranks: "Ranks",
-  story: "Timeline", span15: "15 min", span60: "1 h", spanAll: "all", queued: "queued", attemptN: "attempt {0}", generationN: "generation {0}", ranks1: "1 rank", ranksN: "{0} ranks", fromStep: "from step {0}",
+  smoothing: "Smooth loss", logScale: "log", smoothedTo: "smoothed {0}", story: "Timeline", span15: "15 min", span60: "1 h", spanAll: "all", queued: "queued", attemptN: "attempt {0}", generationN: "generation {0}", ranks1: "1 rank", ranksN: "{0} ranks", fromStep: "from step {0}",
   lane_attempt: "attempt", lane_generation: "generation", lane_incidents: "incidents", lane_checkpoints: "checkpoints",
   curve_loss: "loss", curve_samples_per_s: "speed", curve_grad_norm: "gradient norm", curve_lr: "learning rate", curve_step_ms: "step time", curve_phases: "phases", phase_data: "data", phase_forward: "forward", phase_backward: "backward", phase_reduce: "reduce", phase_optimizer: "optimizer",
   phasesSay: "phases of a step in ms: {0}",
