@@ -275,7 +275,7 @@ static void check_clock(struct attempt *a)
         return;
     clock_jump_text(text, sizeof(text), &change);
     log_warn(a->tag, "%s", text);
-    if (!a->o.away || !a->launch || a->link || a->finished_ms)
+    if (!a->o.away || !a->launch || a->link)
         return;
     attempt_store(a, "warning", json_make("{s:n, s:s}", "rank", "text", text), false);
 }
@@ -304,8 +304,7 @@ static void on_beat(uv_timer_t *timer)
     look_around(a);
     tell_slow_end(a);
     check_clock(a);
-    if (!a->finished_ms)
-        attempt_check_disk(a);
+    attempt_check_disk(a);
     tell_gpu_load(a);
     session_alive(a->session);
     if (a->dir_gone && (!a->launch || (a->finished_ms && !session_connected(a->session)))) {

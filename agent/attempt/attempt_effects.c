@@ -48,6 +48,10 @@ double attempt_jitter(void)
 void attempt_store(struct attempt *a, const char *kind, json_t *body, bool droppable)
 {
     struct err err = {0};
+    if (a->finished_ms) {
+        json_decref(body);
+        return;
+    }
     json_t *clean = redact_event(a->redact, body);
     json_t *event = json_make(
         "{s:I, s:I, s:I, s:s, s:O}", "incarnation", (json_int_t)a->identity.incarnation, "mono_ns",

@@ -104,8 +104,8 @@ double attempt_jitter(void);
 /* Feeds one input to the core; performing an effect may cause the next input. */
 void attempt_feed(struct attempt *a, struct agent_input *in);
 
-/* Stores one event. At the end of this turn of the loop everything stored is synced once, then sent in one write.
- * Takes the body. */
+/* Stores one event; none follows attempt_ended. At the end of this turn of the loop everything stored is synced once,
+ * then sent in one write. Takes the body. */
 void attempt_store(struct attempt *a, const char *kind, json_t *body, bool droppable);
 /* Hook: the connection has room for more events. */
 void attempt_on_room(void *arg);

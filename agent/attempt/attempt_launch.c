@@ -77,8 +77,7 @@ void attempt_on_gpu(void *arg, int node, const struct gpu_event *e)
     struct attempt *a = arg;
     char text[400];
     snprintf(text, sizeof(text), "%s: %s", leader_name(a->leader, node), e->text);
-    if (!a->finished_ms)
-        tell_gpu(a, e, node > 0 ? text : e->text);
+    tell_gpu(a, e, node > 0 ? text : e->text);
 }
 
 /* Problems are reported before anything starts. */

@@ -52,6 +52,8 @@ static void draw_plan(struct plan *p)
     p->terminated = sim_chance() % 8 ? NEVER : now() + ms(sim_between(1, 150000));
     p->fenced = sim_chance() % 12 ? NEVER : now() + ms(sim_between(1000, 150000));
     p->full = sim_chance() % 8 ? NEVER : now() + ms(sim_between(3000, 100000));
+    p->jumps = sim_chance() % 4 ? NEVER : now() + ms(sim_between(1000, 150000));
+    p->ends_s = sim_chance() % 4 ? 0 : sim_wall_ns() / 1000000000 + sim_between(20, 800);
     p->free = p->full == NEVER ? NEVER : p->full + ms(sim_between(100, 60000));
 }
 
@@ -91,8 +93,8 @@ static void pass(void)
 
 static void run(const char *root, uint64_t seed, struct outcome *out)
 {
-    struct attempt_options o = {.nonce = "0123456789abcdef", .train = "/bin/true", .job = 7, .attempt = 1, .ready_fd = -1,
-                                .bundle = LOCK_BUNDLE_NONE};
+    struct attempt_options o = {.nonce = "0123456789abcdef", .train = "/bin/true", .job = 7, .attempt = 1,
+                                .ready_fd = -1, .bundle = LOCK_BUNDLE_NONE};
     host_begin(seed);
     make_place(root);
     draw_plan(&host.plan);

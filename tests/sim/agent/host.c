@@ -44,6 +44,7 @@ void host_begin(uint64_t seed)
 {
     sim_open(seed);
     host = (struct host){.began = now(), .next_pid = FIRST_PID, .verbose = host.verbose};
+    host.began_wall = sim_wall_ns();
     host.until = now() + ms(8LL * 3600 * 1000);
     host.digest = UINT64_C(14695981039346656037);
     for (int fd = 0; fd < KEPT_FROM; fd++)
@@ -131,7 +132,8 @@ int64_t host_due(void)
 {
     const struct plan *p = &host.plan;
     const int64_t one = p->terminated < p->fenced ? p->terminated : p->fenced;
-    return one < p->killed ? one : p->killed;
+    const int64_t other = p->killed < p->jumps ? p->killed : p->jumps;
+    return one < other ? one : other;
 }
 
 void host_run(void)
@@ -147,6 +149,8 @@ void host_run(void)
         rules_stop(SECOND_MS);
         run_dir_fence(host.run_dir, "it is late", &err);
     }
+    if (is_due(&host.plan.jumps))
+        sim_wall_jump(ms(sim_between(-7200, 7200) * 1000));
     if (host.plan.killed <= now()) {
         say("the agent is killed");
         sim_kill(host.agent);
@@ -159,7 +163,8 @@ void host_agent_killed(void)
     while (disk.writes > 0) {
         const struct unsynced *w = &disk.list[--disk.writes];
         const size_t kept = sim_chance() % 2 ? w->size : sim_chance() % (w->size + 1);
-        if (fcntl(disk.fd, F_GETFD) >= 0 && __real_pwrite(disk.fd, w->old + kept, w->size - kept, w->at + (off_t)kept) < 0)
+        if (fcntl(disk.fd, F_GETFD) >= 0 &&
+            __real_pwrite(disk.fd, w->old + kept, w->size - kept, w->at + (off_t)kept) < 0)
             abort();
         free(w->old);
     }

@@ -79,11 +79,14 @@ struct plan {
     bool lease;         /* its checkpoint.dir is shared: it needs a lease */
     bool never_launched, never_acked;
     int64_t killed, terminated, fenced, full, free; /* when, or NEVER; the spool's disk is full from, to */
+    int64_t jumps;      /* the wall clock is set */
+    int64_t ends_s;     /* the machine ends, Unix time; 0: not known */
 };
 
 struct host {
     bool on, verbose;
     int64_t began, until; /* ns */
+    int64_t began_wall;
     struct sim_process *agent;
     bool ours[KEPT_FROM]; /* descriptors */
     char dir[120], run_dir[140];
@@ -116,6 +119,7 @@ void host_run(void);       /* what is due: signals to the agent, its fence */
 void host_agent_killed(void);
 
 /* ranks.c */
+int64_t ranks_asked_to_save(void); /* when the last time, all of them */
 void team_draw(int generation, int np);
 bool ranks_listen(void);   /* true: something was read */
 int64_t ranks_due(void);
@@ -136,8 +140,10 @@ void peer_killed(void);    /* the agent was: what it said must be in its spool *
 /* rules.c */
 void rules_event(const json_t *event);     /* as the agent stored it; in order, each once */
 void rules_stop(int64_t grace_ms);
+void rules_save(void);
+void rules_step(void);                     /* rank 0 reports one */
 bool rules_stopping(void);
-void rules_heartbeat(const json_t *body, bool settled);
+void rules_heartbeat(const json_t *body);
 void rules_look(void);                     /* whenever the world acts */
 void rules_end(void);
 

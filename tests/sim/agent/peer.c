@@ -39,7 +39,7 @@ static void cut(const char *why)
     frame_reader_destroy(peer.reader);
     peer.reader = NULL;
     peer.fd = -1;
-    peer.since = 0;
+    peer.since = peer.heard = 0;
     peer.received = peer.committed; /* what was not committed is forgotten */
     peer.acked_all = 0;
     peer.connects = now() + ms(sim_chance() % 3 ? sim_between(1, 2000) : sim_between(1000, 40000));
@@ -60,8 +60,8 @@ static void send_to(enum wire_message number, json_t *body)
 
 static json_t *spec_of(const struct plan *plan)
 {
-    json_t *spec = json_make("{s:{s:i}, s:s, s:{s:s}}", "resources", "ranks", plan->np, "workdir", host.dir, "checkpoint",
-                             "origin", "this-job");
+    json_t *spec = json_make("{s:{s:i}, s:s, s:{s:s}}", "resources", "ranks", plan->np, "workdir", host.dir,
+                             "checkpoint", "origin", "this-job");
     if (plan->command)
         json_object_set_new(spec, "run", json_string("python train.py"));
     else
@@ -77,9 +77,11 @@ static void launch(void)
     if (plan->never_launched)
         return;
     send_to(WIRE_LAUNCH,
-            json_make("{s:s, s:o, s:s, s:s, s:s, s:o, s:I, s:{}, s:{s:I, s:I, s:I, s:I}, s:{s:i, s:i, s:i, s:s}}", "name",
-                      "test", "spec", spec_of(plan), "spec_digest", "", "run_dir", host.run_dir, "job_dir", host.dir,
-                      "ckpt_dir", json_text_f(plan->lease ? "%s.shared" : "%s/checkpoints", host.dir), "acked", (json_int_t)peer.committed, "secrets",
+            json_make("{s:s, s:o, s:s, s:s, s:s, s:o, s:I, s:{}, s:{s:I, s:I, s:I, s:I}, s:{s:i, s:i, s:i, s:s}}",
+                      "name", "test", "spec", spec_of(plan), "spec_digest", "", "run_dir", host.run_dir, "job_dir",
+                      host.dir,
+                      "ckpt_dir", json_text_f(plan->lease ? "%s.shared" : "%s/checkpoints", host.dir), "acked",
+                      (json_int_t)peer.committed, "secrets",
                       "budget", "restarts", (json_int_t)plan->restarts, "backoff_min_ms",
                       (json_int_t)plan->backoff_min_ms, "backoff_max_ms", (json_int_t)plan->backoff_max_ms,
                       "no_progress", (json_int_t)plan->no_progress, "history", "failures_without_progress", 0,
@@ -132,7 +134,7 @@ static bool take(void *arg, const struct wire_row *row, const json_t *body)
     } else if (row->number == WIRE_EVENT) {
         take_event(body);
     } else if (row->number == WIRE_HEARTBEAT) {
-        rules_heartbeat(body, now() - peer.since > ms(1500));
+        rules_heartbeat(body);
         peer.beat = now();
     }
     return true;
@@ -210,6 +212,7 @@ void peer_run(void)
             peer.acked_all = now();
     }
     if (is_due(&peer.saves) && peer.since) {
+        rules_save();
         send_to(WIRE_CHECKPOINT, json_object());
         peer.saves = now() + ms(sim_between(5000, 60000));
     }
@@ -224,7 +227,8 @@ void peer_run(void)
 int64_t peer_due(void)
 {
     const int64_t all[] = {peer.connects, peer.acks, peer.saves, peer.stops, peer.fd < 0 ? NEVER : peer.cuts,
-                           peer.since && !peer.ended ? peer.beat + ms(BEAT_MS) + 1 : NEVER};
+                           peer.since && !peer.ended ? peer.beat + ms(BEAT_MS) + 1 : NEVER,
+                           peer.fd >= 0 && peer.heard ? peer.heard + ms(2 * BEAT_MS) + 1 : NEVER};
     int64_t due = NEVER;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         due = all[i] < due ? all[i] : due;
@@ -233,6 +237,8 @@ int64_t peer_due(void)
 
 void peer_look(void)
 {
+    if (peer.fd >= 0 && peer.heard && now() - peer.heard > ms(2 * BEAT_MS))
+        broke("nothing is heard of the agent for %lld ms", (long long)((now() - peer.heard) / NS_PER_MS));
     if (peer.since && !peer.ended && now() - peer.beat > ms(BEAT_MS))
         broke("no heartbeat for %lld ms", (long long)((now() - peer.beat) / NS_PER_MS));
     if (peer.acked_all && now() - peer.acked_all > ms(AT_ONCE_MS))
@@ -291,7 +297,8 @@ void peer_end(void)
 {
     peer_listen();
     const int64_t left = now() - (peer.ended ? peer.ended_at : host.began);
-    if (host.plan.never_launched && (left < ms(UNLAUNCHED_MS) || left > ms(UNLAUNCHED_MS + 2 * BEAT_MS)) && !rules_stopping())
+    if (host.plan.never_launched && !rules_stopping() &&
+        (left < ms(UNLAUNCHED_MS) || left > ms(UNLAUNCHED_MS + 2 * BEAT_MS)))
         broke("the agent leaves %lld ms after its start, without a LAUNCH", (long long)(left / NS_PER_MS));
     if (host.plan.never_launched)
         return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ranks.c - what the simulated processes do; see host.h
  *
- * Ranks train in step: each loads data, works, and waits for all others in a collective. Rank 0 reports steps and saves.
- * A rank whose peer died notices that after some time and detaches, as the engine does (engine/train/rejoin.h).
+ * Ranks train in step: each loads data, works, and waits for all others in a collective. Rank 0 reports steps and
+ * saves. A rank whose peer died notices that after some time and detaches, as the engine does (engine/train/rejoin.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +21,13 @@
 #include "tests/sim/agent/stand_ins.h"
 
 enum { SAVE_MOST_MS = 900, LOSS_SEEN_MS = 3000 };
+
+static int64_t asked_to_save;
+
+int64_t ranks_asked_to_save(void)
+{
+    return asked_to_save;
+}
 
 static struct team *team_of(const struct process *p)
 {
@@ -55,10 +62,13 @@ void team_draw(int generation, int np)
     if (generation >= TEAMS)
         broke("%d generations", generation);
     struct team *t = &host.teams[generation];
-    const enum fate fate = sim_chance() % (uint64_t)host.plan.fault_odds == 0 ? FATE_NONE : (enum fate)sim_between(1, FATES - 1);
-    *t = (struct team){.np = np, .fate = fate, .rank = (int)sim_between(0, np - 1), .from = host.saved_step, .step = host.saved_step};
+    const bool none = sim_chance() % (uint64_t)host.plan.fault_odds == 0;
+    const enum fate fate = none ? FATE_NONE : (enum fate)sim_between(1, FATES - 1);
+    *t = (struct team){.np = np, .fate = fate, .rank = (int)sim_between(0, np - 1), .from = host.saved_step,
+                       .step = host.saved_step};
     t->at_step = sim_between(host.saved_step, host.plan.steps - 1);
-    t->code = fate == FATE_SIGNAL ? signals[sim_chance() % 4] : codes[sim_chance() % (sizeof(codes) / sizeof(codes[0]))];
+    t->code = fate == FATE_SIGNAL ? signals[sim_chance() % 4]
+                                  : codes[sim_chance() % (sizeof(codes) / sizeof(codes[0]))];
     if (generation > 0)
         host.generations = generation;
     host.counts[fate]++;
@@ -156,7 +166,8 @@ int process_signal(struct process *p, int signo)
         return 0;
     }
     if (p->command && signo == SIGABRT && !p->stopped) { /* Python's faulthandler */
-        print(p, "Fatal Python error: Aborted\n\nThread 0x1 (most recent call first):\n  File \"train.py\", line 7 in f\n");
+        print(p, "Fatal Python error: Aborted\n\nThread 0x1 (most recent call first):\n"
+                 "  File \"train.py\", line 7 in f\n");
         end(p, SIGABRT);
     } else if (p->command && signo == SIGTERM && p->place != AT_HUNG) {
         p->place = AT_END;
@@ -190,6 +201,7 @@ static void say_step(struct process *p)
 {
     struct team *t = team_of(p);
     char text[100];
+    rules_step();
     t->told_step = p->step;
     t->told = now();
     if (p->command) {
@@ -197,7 +209,8 @@ static void say_step(struct process *p)
         print(p, text);
         return;
     }
-    line(p, "{\"ev\":\"step\",\"step\":%lld,\"steps\":%lld,\"loss\":0.5,\"lr\":0.002,\"samples_per_s\":10,\"step_ms\":%lld}",
+    line(p, "{\"ev\":\"step\",\"step\":%lld,\"steps\":%lld,\"loss\":0.5,\"lr\":0.002,\"samples_per_s\":10,"
+            "\"step_ms\":%lld}",
          (long long)p->step, (long long)host.plan.steps, (long long)host.plan.step_ms);
 }
 
@@ -262,8 +275,9 @@ static void leave_child(const struct process *p)
     for (int i = 0; i < PROCESSES && !child; i++)
         if (host.processes[i].kind == PROCESS_NONE)
             child = &host.processes[i];
-    *child = (struct process){.kind = PROCESS_CHILD, .pid = host.next_pid++, .generation = p->generation, .rank = p->rank,
-                              .alive = true, .out = host_keep(dup(p->out)), .events = -1, .control = -1,
+    *child = (struct process){.kind = PROCESS_CHILD, .pid = host.next_pid++, .generation = p->generation,
+                              .rank = p->rank, .alive = true, .out = host_keep(dup(p->out)), .events = -1,
+                              .control = -1,
                               .place = AT_HUNG, .due = NEVER};
 }
 
@@ -407,7 +421,8 @@ static void loses(struct process *p)
     if (p->rejoins) {
         p->place = AT_DETACHED;
         p->due = p->asked_to_stop ? now() + ms(10) : NEVER;
-        line(p, "{\"ev\":\"detached\",\"cause\":\"nccl_error\",\"text\":\"nobody answers\",\"step\":%lld}", (long long)p->step);
+        line(p, "{\"ev\":\"detached\",\"cause\":\"nccl_error\",\"text\":\"nobody answers\",\"step\":%lld}",
+             (long long)p->step);
         return;
     }
     if (p->command)
@@ -495,6 +510,7 @@ static void hear(struct process *p, const char *text, size_t size)
             p->due = now() + ms(sim_between(1, 50));
     } else if (cmd && strcmp(cmd, "checkpoint") == 0) {
         p->asked_to_save = true;
+        asked_to_save = now();
     } else if (cmd && strcmp(cmd, "rejoin") == 0) {
         rejoin(p, word);
     }

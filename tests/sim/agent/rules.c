@@ -9,13 +9,14 @@
 #include "tests/sim/agent/host.h"
 
 enum {
-    STEP_EVENT_MS = 1100,   /* between two step events while steps are made */
+    STEP_EVENT_MS = 1010,   /* between two step events */
     HANG_STEP_MS = 25000,   /* data: 20 s, the others 5 s; a look each 200 ms */
     HANG_NEW_MS = 301000,   /* in a phase that no step after the first has ended yet */
     HANG_SILENT_SURE_MS = 601000, /* a command shows its output alone */
     STOPPED_MS = 6000,
     ENDS_MS = 16500,         /* from a fault to the end of its generation: report, rejoin, grace, kill */
     CLEANUP_MS = 2000,
+    BEAT_SEEN_MS = 1100,    /* what is seen with a heartbeat */
     SEEN_MS = 250           /* what a command prints is read each 200 ms */
 };
 
@@ -24,10 +25,13 @@ static struct {
     int generation;
     bool running;             /* generation_started, not yet ended */
     int64_t started, next_at; /* next_at: when the scheduled restart begins */
-    int64_t step_event, step_event_step;
-    bool hang;                /* this generation's hang event was seen */
-    bool scheduled, ended;
-    int exits;
+    int64_t step_event, step_due;
+    bool hang, incident;      /* this generation's events were seen */
+    bool scheduled, ended, stop_seen;
+    int without;              /* restarts since the last progress */
+    int64_t gained;
+    int64_t deadlines;        /* events of this kind */
+    int64_t save_at;
 } r;
 
 static int64_t number(const json_t *body, const char *key)
@@ -59,6 +63,11 @@ void rules_stop(int64_t grace_ms)
     r.stop_by = by > r.stop_by ? by : r.stop_by;
 }
 
+void rules_save(void)
+{
+    r.save_at = now();
+}
+
 bool rules_stopping(void)
 {
     return r.stop_asked > 0;
@@ -77,10 +86,9 @@ static void on_started(const json_t *body, int64_t at)
         broke("generation %d has %zu pids", g, json_array_size(json_object_get(body, "pids")));
     r.generation = g;
     r.running = true;
-    r.hang = r.scheduled = false;
+    r.hang = r.incident = r.scheduled = false;
     r.next_at = 0;
-    r.exits = 0;
-    r.step_event = 0;
+    r.step_event = r.step_due = 0;
     r.started = at;
 }
 
@@ -91,7 +99,9 @@ static void on_hang(const json_t *body, int64_t at)
     const bool stands = t->fate == FATE_HANG || t->fate == FATE_STOPPED;
     if (!t->struck || !stands)
         broke("a hang is reported: %s; no rank stands still", text(body, "text"));
-    const int64_t most = host.plan.command ? HANG_SILENT_SURE_MS : t->fate == FATE_STOPPED ? STOPPED_MS : t->step <= t->from + 1 ? HANG_NEW_MS : HANG_STEP_MS;
+    const int64_t most = host.plan.command         ? HANG_SILENT_SURE_MS
+                         : t->fate == FATE_STOPPED ? STOPPED_MS
+                         : t->step <= t->from + 1  ? HANG_NEW_MS : HANG_STEP_MS;
     if (at - t->struck > ms(most))
         broke("the hang is seen %lld ms after it began", (long long)((at - t->struck) / NS_PER_MS));
     if (number(body, "rank") != t->rank && !host.plan.command)
@@ -144,9 +154,20 @@ static void on_generation_ended(const json_t *body, int64_t at)
     if (fault && !none && strncmp(cause, expected(t), strlen(expected(t))) != 0)
         broke("generation %d failed by %s, and its cause is %s", g, expected(t), cause);
     if (fault && !none && t->fate != FATE_REFUSED && !(host.plan.command && r.hang) && number(body, "rank") != t->rank)
-        broke("rank %d failed, and rank %lld is blamed: %s", t->rank, (long long)number(body, "rank"), text(body, "text"));
+        broke("rank %d failed, and rank %lld is blamed: %s", t->rank, (long long)number(body, "rank"),
+              text(body, "text"));
     if (fault && !r.hang && t->fate != FATE_HANG && t->fate != FATE_STOPPED && at - t->struck > ms(ENDS_MS))
         broke("generation %d ends %lld ms after its fault", g, (long long)((at - t->struck) / NS_PER_MS));
+    if (r.hang && !r.incident && !r.stop_asked)
+        broke("generation %d hung, and there is no report", g);
+    if (r.step_due && at > r.step_due + ms(SEEN_MS) && host.plan.full == NEVER)
+        broke("a step has no event");
+    r.gained = number(body, "gained");
+    if (r.gained > 0)
+        r.without = 0;
+    if (t->told_step > t->from && number(body, "step") != t->told_step && t->fate != FATE_REFUSED)
+        broke("generation %d ended at step %lld, and its event has %lld", g, (long long)t->told_step,
+              (long long)number(body, "step"));
     r.running = false;
     r.generation = g;
 }
@@ -158,6 +179,33 @@ static void on_scheduled(const json_t *body, int64_t at)
         broke("the next start waits %lld ms", (long long)delay);
     r.next_at = at + ms(delay);
     r.scheduled = true;
+    r.without += r.gained == 0;
+    if (r.without > host.plan.restarts)
+        broke("%d restarts without progress; %lld were permitted", r.without, (long long)host.plan.restarts);
+}
+
+static bool lease_is_free(void)
+{
+    char path[200];
+    snprintf(path, sizeof(path), "%s.shared/lease.json", host.dir);
+    json_t *lease = json_load_file(path, 0, NULL);
+    const bool is_free = !lease || json_is_true(json_object_get(lease, "released"));
+    json_decref(lease);
+    return is_free;
+}
+
+/* 10 minutes, 3 minutes and 1 minute before the end of the machine. */
+static void on_deadline(const json_t *body, int64_t at)
+{
+    static const int64_t before_s[] = {600, 180, 60};
+    const int64_t left_ms = host.plan.ends_s * 1000 - (host.began_wall + (at - host.began)) / NS_PER_MS;
+    bool any = false;
+    for (int i = 0; i < 3; i++)
+        any |= left_ms <= before_s[i] * 1000 && left_ms > before_s[i] * 1000 - 1100;
+    if (!any)
+        broke("a deadline is reported %lld ms before it: %s", (long long)left_ms, text(body, "text"));
+    r.deadlines++;
+    rules_save();
 }
 
 static void on_attempt_ended(const json_t *body, int64_t at)
@@ -175,8 +223,37 @@ static void on_attempt_ended(const json_t *body, int64_t at)
         broke("the attempt was stopped, and nobody asked");
     if (r.stop_asked && at > r.stop_by)
         broke("the attempt ends %lld ms after its grace was over", (long long)((at - r.stop_by) / NS_PER_MS));
+    if (json_is_true(json_object_get(body, "gave_up")) && r.without < host.plan.restarts &&
+        number(body, "same_fingerprint") < host.plan.no_progress)
+        broke("the attempt gave up after %d of %lld restarts", r.without, (long long)host.plan.restarts);
+    if (r.stop_asked && !r.stop_seen && at > r.stop_asked + ms(BEAT_SEEN_MS))
+        broke("nobody acted on the stop");
+    if (host.plan.lease && !lease_is_free())
+        broke("the attempt has ended, and its lease is held");
     r.ended = true;
     r.next_at = 0;
+}
+
+static void on_stop_asked(int64_t at)
+{
+    r.stop_seen = true;
+    if (!r.stop_asked || at > r.stop_asked + ms(BEAT_SEEN_MS))
+        broke("a stop is reported %lld ms after somebody asked", (long long)((at - r.stop_asked) / NS_PER_MS));
+}
+
+/* A second after the last event of a step, the next step has one. */
+static void on_step(int64_t at)
+{
+    if (r.step_due && at > r.step_due + ms(SEEN_MS) && host.plan.full == NEVER)
+        broke("a step event comes %lld ms late", (long long)((at - r.step_due) / NS_PER_MS));
+    r.step_event = at;
+    r.step_due = 0;
+}
+
+void rules_step(void)
+{
+    if (r.running && r.step_event && !r.step_due && now() > r.step_event + ms(STEP_EVENT_MS))
+        r.step_due = now();
 }
 
 void rules_event(const json_t *event)
@@ -199,23 +276,24 @@ void rules_event(const json_t *event)
         on_scheduled(body, at);
     else if (is(kind, "attempt_ended"))
         on_attempt_ended(body, at);
-    else if (is(kind, "step")) {
-        r.step_event = at;
-        r.step_event_step = number(body, "step");
-    } else if (is(kind, "rank_exited")) {
-        r.exits++;
-    }
+    else if (is(kind, "deadline"))
+        on_deadline(body, at);
+    else if (is(kind, "stop_asked"))
+        on_stop_asked(at);
+    else if (is(kind, "incident"))
+        r.incident = true;
+    else if (is(kind, "step"))
+        on_step(at);
 }
 
 /* --- at any moment ------------------------------------------------------------------------------------------- */
 
-void rules_heartbeat(const json_t *body, bool settled)
+void rules_heartbeat(const json_t *body)
 {
     const int g = (int)number(body, "generation");
     const struct team *t = &host.teams[g < TEAMS ? g : 0];
-    (void)settled;
-    if (g == host.generations && t->told && now() > t->told + (host.plan.command ? ms(SEEN_MS) : 0) && number(body, "step") != t->told_step &&
-        is(text(body, "state"), "running"))
+    if (g == host.generations && t->told && now() > t->told + (host.plan.command ? ms(SEEN_MS) : 0) &&
+        number(body, "step") != t->told_step && is(text(body, "state"), "running"))
         broke("the heartbeat has step %lld, and rank 0 has reported %lld", (long long)number(body, "step"),
               (long long)t->told_step);
 }
@@ -223,6 +301,12 @@ void rules_heartbeat(const json_t *body, bool settled)
 void rules_look(void)
 {
     peer_look();
+    const struct team *t = &host.teams[r.running ? r.generation : 0];
+    if (r.save_at && r.running && !r.hang && !r.stop_asked && !host.plan.command && now() > r.save_at + ms(SEEN_MS) &&
+        !t->struck && t->told && ranks_asked_to_save() < r.save_at - ms(SEEN_MS))
+        broke("no rank was asked for a checkpoint");
+    if (now() > r.save_at + ms(SEEN_MS))
+        r.save_at = 0;
     if (r.stop_asked && !r.ended && now() > r.stop_by + ms(60000))
         broke("the attempt is not over %lld ms after its stop", (long long)since_ms(r.stop_asked));
 }

@@ -90,6 +90,8 @@ json_t *__wrap_probe_facts(const char *disk, struct err *err)
     json_t *facts = json_make("{s:i, s:s, s:s, s:i, s:s, s:[], s:{}, s:[], s:[], s:[], s:[]}", "schema", 2, "hostname",
                               "node1", "boot_id", "b", "cpus", 8, "cpu_list", "0-7", "numa", "environment", "net",
                               "routes", "gpus", "pairs");
+    if (facts && host.plan.ends_s)
+        json_object_set_new(facts, "session", json_make("{s:I}", "ends_at_s", (json_int_t)host.plan.ends_s));
     if (!facts)
         err_set(err, ERR_MEMORY, "no memory for facts");
     return facts;
