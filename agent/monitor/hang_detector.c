@@ -24,7 +24,7 @@ enum {
 
 /* State of a rank at the last look. */
 struct seen {
-    bool begun;       /* there was a look */
+    bool begun, alive; /* there was a look, with the rank alive */
     uint64_t mark[9]; /* values that change with any activity */
     int64_t  quiet_ms;   /* nothing in its page has changed */
     int64_t  idle_ms;    /* no sign of life at all */
@@ -467,6 +467,7 @@ static void look_at(struct hang_detector *h, struct seen *s, const struct hang_d
         s->at_work = true;
         s->base_step = flight_step(p);
         s->base_coll = p->coll_done_seq;
+        s->learned_seq = p->ring_next > 0 ? p->ring_next - 1 : 0;
     }
     learn(h, s, p);
     /* A command seen only through NCCL has no steps, but collectives. */
@@ -491,13 +492,17 @@ bool hang_detector_look(struct hang_detector *h, const struct hang_detector_rank
                         struct hang_detector_verdict *out)
 {
     const int64_t since = now_ms - h->looked_ms, passed = since < LOOK_MAX_MS ? since : LOOK_MAX_MS;
-    bool traced = false;
+    bool traced = false, gone = false;
     h->looked_ms = now_ms;
     h->thaw_ms = since > HANG_GAP_MS ? HANG_THAW_MS : h->thaw_ms - passed;
     for (int i = 0; i < h->n; i++) {
         look_at(h, &h->seen[i], &ranks[i], passed);
         traced = traced || (ranks[i].alive && ranks[i].state == 't');
+        gone = gone || (h->seen[i].alive && !ranks[i].alive);
+        h->seen[i].alive = ranks[i].alive;
     }
+    if (gone) /* the others may have waited for it */
+        forgive(h);
     const int last = last_alive(h, ranks);
     step_pace_pass(&h->silence.pace, passed, h->reported);
     h->reported = false;

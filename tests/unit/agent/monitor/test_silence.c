@@ -346,6 +346,23 @@ static void a_sample_that_is_late_is_none(void **state)
     assert_true(hang_detector_look(h, ranks, now, &verdict));
 }
 
+/* The last rank waits in a barrier for one that works, and ends first. */
+static void who_waited_for_a_rank_that_has_ended_is_none(void **state)
+{
+    (void)state;
+    begin(&(struct hang_rules){.silent_ms = 20000}, NULL, RANKS);
+    assert_false(all_do(&trains, MINUTE));
+    for (int i = 0; i < 60; i++) {
+        now += 1000;
+        use(&ranks[0].use, &trains);
+        use(&ranks[1].use, &sleeps);
+        assert_false(hang_detector_look(h, ranks, now, &verdict));
+    }
+    ranks[0].alive = false;
+    assert_false(all_do(&sleeps, 19000));
+    assert_true(all_do(&sleeps, 3000));
+}
+
 static void a_suspended_machine_is_none(void **state)
 {
     (void)state;
@@ -461,6 +478,7 @@ int main(void)
         TEST(downloads_and_evaluations_are_none),
         TEST(the_engine_may_load_data_for_long),
         TEST(a_sample_that_is_late_is_none),
+        TEST(who_waited_for_a_rank_that_has_ended_is_none),
         TEST(a_suspended_machine_is_none),
         TEST(frozen_together_and_thawed_apart_is_none),
         TEST(each_doubles_the_deadline_and_the_third_only_warns),
