@@ -151,8 +151,7 @@ void session_pump(struct session *s)
     s->channel.newest = spool_last(s->spool);
     if (!s->channel.open || s->channel.sent >= s->channel.newest)
         return;
-    if (s->hooks.sync)
-        s->hooks.sync(s->hooks.arg);
+    s->hooks.sync(s->hooks.arg);
     buf_init(&out);
     struct remote_link *l = s->link;
     if (send_events(l, &out, &err) < 0) {
@@ -160,14 +159,6 @@ void session_pump(struct session *s)
         link_close(l);
     }
     buf_fini(&out);
-}
-
-static void pump_later(struct session *s)
-{
-    if (s->hooks.room)
-        s->hooks.room(s->hooks.arg);
-    else
-        session_pump(s);
 }
 
 void session_heartbeat(struct session *s, json_t *body)
@@ -245,7 +236,7 @@ static bool on_message(void *arg, const struct wire_row *row, const json_t *body
     if (row->number == WIRE_STOP && !s->channel.open) /* a stop must work without a launch before it */
         channel_open(&s->channel, s->channel.acked);
     s->hooks.message(s->hooks.arg, row->number, body);
-    pump_later(s);
+    s->hooks.room(s->hooks.arg);
     return !l->closing;
 }
 
@@ -269,7 +260,8 @@ static void on_ended(void *arg, const char *text)
 
 static void on_sent(void *arg)
 {
-    pump_later(((struct remote_link *)arg)->session);
+    const struct session *s = ((struct remote_link *)arg)->session;
+    s->hooks.room(s->hooks.arg);
 }
 
 static struct byte_stream_hooks link_hooks(struct remote_link *l)

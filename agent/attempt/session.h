@@ -66,8 +66,8 @@ struct session_hooks {
     session_acked_fn   acked;
     session_trouble_fn trouble;
     void             (*hung_up)(void *arg); /* a connection of session_take() has ended */
-    void             (*sync)(void *arg);    /* events will be sent: they must be on disk; NULL: they are */
-    void             (*room)(void *arg);    /* more can be sent: session_pump() is called later; NULL: at once */
+    void             (*sync)(void *arg);    /* events will be sent: they must be on disk */
+    void             (*room)(void *arg);    /* more can be sent: session_pump() is called later */
     void              *arg;
 };
 
