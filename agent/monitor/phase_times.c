@@ -39,7 +39,8 @@ int64_t phase_times_usual_ms(const struct phase_times *t, uint64_t size, enum fl
     for (int i = 1; i <= t->more; i++)
         if (t->size[i].size == size && p999_ns(&t->size[i], phase))
             s = &t->size[i];
-    return (int64_t)((p999_ns(s, phase) + 999999) / 1000000);
+    const uint64_t ns = p999_ns(s, phase);
+    return ns > 0 && ns < 1000000 ? 1 : (int64_t)(ns / 1000000);
 }
 
 static void write_size(json_t *out, const struct phase_times_size *s)
