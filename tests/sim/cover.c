@@ -56,6 +56,10 @@ static const char *const harm_names[HARMS] = {
     [HARM_NODE] = "a node of several is lost",
     [HARM_PARTED] = "ranks lose each other",
     [HARM_SLEEP] = "the machine is suspended",
+    [HARM_HUB_STOP] = "the controller is told to stop",
+    [HARM_HUB_STALL] = "the controller gets no processor",
+    [HARM_STORE_FAILS] = "the store's disk fails",
+    [HARM_STORE_TORN] = "the controller dies in the middle of a write",
 };
 
 const char *harm_name(enum harm kind)

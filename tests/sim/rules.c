@@ -51,7 +51,7 @@ static void wakes(struct world *w)
         if (queue[i].word == SCHED_BACKOFF && (wake < 0 || queue[i].not_before_ms < wake))
             wake = queue[i].not_before_ms;
         const bool now = queue[i].word == SCHED_PLACE || queue[i].word == SCHED_AFTER_FAILED;
-        if (now && due > (w->full || w->now < FAULTS_UNTIL_MS ? 1000 : 0))
+        if (now && due > (w->full || w->now < FAULTS_UNTIL_MS ? 1002 : 2))
             broke(w, "the job with number %lld could start, but no scheduler pass runs for %lld ms",
                   (long long)queue[i].id, (long long)due);
     }

@@ -5,10 +5,10 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -110,7 +110,8 @@ static void run(void *arg)
     const struct daemon_options options = { .detach = false, .ready_fd = -1 };
     struct err err = { 0 };
     struct world *w = arg;
-    if (daemon_run(&options, &err) < 0 && !w->full)
+    const long failures = w->cover.harms[HARM_STORE_FAILS];
+    if (daemon_run(&options, &err) < 0 && !w->full && w->cover.harms[HARM_STORE_FAILS] == failures)
         broke(w, "the controller ends: %s", err.text);
 }
 
@@ -206,8 +207,10 @@ int __real_replay_all(struct daemon *d, struct err *err);
 int __wrap_replay_all(struct daemon *d, struct err *err);
 int __wrap_replay_all(struct daemon *d, struct err *err)
 {
+    shell.daemon = d;
     const int rc = __real_replay_all(d, err);
     if (rc == 0) {
+        shell_store_settle(shell.world, d->store);
         compare_all(shell.world, d);
         shell.world->up = true;
         say(shell.world, "the controller is up");
@@ -268,6 +271,28 @@ static void check(struct world *w)
 
 /* ---- the world ---- */
 
+/* Killed, asked to stop, or without a processor for a while. */
+static void crash(struct world *w)
+{
+    const uint64_t how = chance(w) % 4;
+    if (!shell.process)
+        return;
+    if (how == 0) {
+        say(w, "! the controller is told to stop");
+        w->cover.harms[HARM_HUB_STOP]++;
+        sim_signal(shell.process, SIGTERM);
+    } else if (how == 1) {
+        const int64_t ms = between(w, 100, 20000);
+        say(w, "! the controller gets no processor for %lld ms", (long long)ms);
+        w->cover.harms[HARM_HUB_STALL]++;
+        sim_stall(shell.process, sim_now() + ms * MS);
+    } else {
+        say(w, "! the controller dies");
+        w->cover.harms[HARM_HUB_CRASH] += w->up;
+        hub_crash(w);
+    }
+}
+
 void hub_happens(struct world *w, const struct happening *h)
 {
     switch (h->what) {
@@ -275,9 +300,7 @@ void hub_happens(struct world *w, const struct happening *h)
         start(w);
         return;
     case HUB_CRASH:
-        w->cover.harms[HARM_HUB_CRASH] += w->up;
-        say(w, "! the controller dies");
-        hub_crash(w);
+        crash(w);
         return;
     case HUB_HEARS:
         shell_link_hears(w, h);
@@ -339,14 +362,20 @@ bool hub_next(struct world *w, struct happening *out)
 
 static enum disk_answer ask(enum disk_call call)
 {
-    return call == DISK_WRITE && shell.world->full ? DISK_NO_ROOM : DISK_WORKS;
+    struct world *w = shell.world;
+    if (call == DISK_WRITE && w->full)
+        return DISK_NO_ROOM;
+    if (fault(w, 2000, HARM_STORE_FAILS))
+        return DISK_FAILS;
+    return fault(w, 4000, HARM_STORE_TORN) ? DISK_DIES : DISK_WORKS;
 }
 
 void hub_open(struct world *w)
 {
     shell.world = w;
-    snprintf(shell.home, sizeof(shell.home), "/dev/shm/jobctl-sim-%07d", (int)getpid());
-    mkdir(shell.home, 0700);
+    snprintf(shell.home, sizeof(shell.home), "/dev/shm/jobctl-sim-XXXXXX");
+    if (!mkdtemp(shell.home))
+        abort();
     if (!w->verbose && (shell.first_fd = open("/dev/null", O_WRONLY | O_CLOEXEC)) >= 0) {
         dup2(shell.first_fd, STDERR_FILENO);    /* its log */
         close(shell.first_fd);

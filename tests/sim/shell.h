@@ -17,6 +17,7 @@
 struct daemon;
 struct happening;
 struct sim_process;
+struct store;
 struct world;
 
 /* The one world of this process; NULL: none yet. */
@@ -38,6 +39,8 @@ void shell_die(void);
 int shell_job(int64_t id);
 int64_t shell_id(int job);
 void shell_store_forget(void);          /* what was not committed: the daemon is dead */
+/* After a restart: is the commit in which it died on the disk? */
+void shell_store_settle(struct world *w, struct store *store);
 
 /* shell_link.c */
 void shell_link_hears(struct world *w, const struct happening *h);

@@ -11,6 +11,8 @@
 
 #include "agent/wire/wire.h"
 #include "controller/base/daemon.h"
+#include "controller/job/active_jobs.h"
+#include "controller/job/job.h"
 #include "controller/nodes/fleet.h"
 #include "controller/remote/remote.h"
 #include "engine/base/err.h"
@@ -304,6 +306,18 @@ static void read_launch(struct message *m, const json_t *body)
         m->excluded |= 1U << gpu_number(gpu);
 }
 
+/* What begins with this message was decided: is that on the disk? */
+static void check_committed(const struct remote_link *l, enum wire_message number)
+{
+    struct world *w = shell_world();
+    const struct job *job = active_jobs_find(shell_daemon()->active_jobs, l->id);
+    const struct job_core *latest = &w->store[l->job].latest;
+    if ((number == WIRE_LAUNCH || number == WIRE_STOP) && job &&
+        (job->core.state != latest->state || job->core.attempt != latest->attempt))
+        broke(w, "job %d: message %d is sent before the state '%s' is committed", l->job, (int)number,
+              job_state_name(job->core.state));
+}
+
 static void link_send(struct remote_link *l, enum wire_message number, json_t *body)
 {
     struct err err = { 0 };
@@ -312,6 +326,7 @@ static void link_send(struct remote_link *l, enum wire_message number, json_t *b
         broke(w, "job %d: the controller's message is wrong: %s", l->job, err.text);
     if (number_of(body, "job") != l->id)
         broke(w, "job %d gets a message for job %lld", l->job, (long long)number_of(body, "job"));
+    check_committed(l, number);
     if (number == WIRE_ACK && number_of(body, "seq") > w->store[l->job].acked[l->attempt] && !w->store[l->job].done)
         broke(w, "job %d: event %lld is acknowledged before it is committed", l->job,
               (long long)number_of(body, "seq"));

@@ -9,6 +9,8 @@
 
 #include "controller/job/job.h"
 #include "controller/job/job_store.h"
+#include "db/attempts.h"
+#include "db/jobs.h"
 #include "db/store.h"
 #include "engine/base/err.h"
 #include "tests/sim/shell.h"
@@ -41,6 +43,7 @@ struct staged {
     int64_t            id;
     int                job;
     bool               submit;
+    bool               unsure;          /* its commit has failed, or was not finished: it may be on the disk */
     struct job_core    core;
     struct core_output out;
     struct core_input  in;              /* texts and body are ours */
@@ -108,22 +111,28 @@ static void stage(const struct job *job, const struct core_output *out, const st
     }
 }
 
-static void forget(bool submit)
+static bool is_of(const struct staged *s, bool submit)
+{
+    return !s->unsure && s->submit == submit;
+}
+
+static void forget(bool submit, bool unsure)
 {
     int kept = 0;
     for (int i = 0; i < shell_store.count; i++) {
-        if (shell_store.list[i].submit == submit)
-            release(&shell_store.list[i]);
+        struct staged *s = &shell_store.list[i];
+        if (unsure ? s->unsure : is_of(s, submit))
+            release(s);
         else
-            shell_store.list[kept++] = shell_store.list[i];
+            shell_store.list[kept++] = *s;
     }
     shell_store.count = kept;
 }
 
 void shell_store_forget(void)
 {
-    forget(true);
-    forget(false);
+    forget(true, false);
+    forget(false, false);
 }
 
 /* ---- the commit ---- */
@@ -143,22 +152,50 @@ static void take(struct world *w, struct staged *s)
     history_commit(w, s->job, &s->core, &s->out, &s->in, s->seq);
 }
 
-static void committed(bool submit)
-{
-    struct world *w = shell_world();
-    shell_sync(w);
-    for (int i = 0; i < shell_store.count; i++)
-        if (shell_store.list[i].submit == submit)
-            take(w, &shell_store.list[i]);
-    forget(submit);
-}
-
 static bool staged(bool submit)
 {
     int i = 0;
-    while (i < shell_store.count && shell_store.list[i].submit != submit)
+    while (i < shell_store.count && !is_of(&shell_store.list[i], submit))
         i++;
     return i < shell_store.count;
+}
+
+/* All that the commit is about; those of an earlier one that failed are overwritten when this one succeeds. */
+static void set_unsure(bool submit)
+{
+    for (int i = 0; i < shell_store.count; i++)
+        if (is_of(&shell_store.list[i], submit))
+            shell_store.list[i].unsure = true;
+}
+
+static void take_all(struct world *w)
+{
+    shell_sync(w);
+    for (int i = 0; i < shell_store.count; i++)
+        if (shell_store.list[i].unsure)
+            take(w, &shell_store.list[i]);
+    forget(false, true);
+}
+
+/* Some input only moves the acknowledged number. */
+static bool is_there(const struct staged *s, struct store *store, const struct stored *known)
+{
+    struct job_row row;
+    struct attempt_row attempt;
+    if (jobs_get(&row, store, s->id, NULL) == 0 && row.last_seq > known->count)
+        return true;
+    return s->seq > 0 && attempts_get(&attempt, store, s->id, s->core.attempt, NULL) == 0 && attempt.acked >= s->seq;
+}
+
+void shell_store_settle(struct world *w, struct store *store)
+{
+    const struct staged *s = shell_store.list;
+    while (s < shell_store.list + shell_store.count && !s->unsure)
+        s++;
+    if (s < shell_store.list + shell_store.count && is_there(s, store, &w->store[s->job]))
+        take_all(w);
+    else
+        forget(false, true);
 }
 
 /* Before or after a commit that decides something. */
@@ -171,14 +208,15 @@ static void may_die(int odds)
 static int finish(int (*commit)(struct store *s, struct err *err), struct store *s, bool submit, struct err *err)
 {
     const bool matters = staged(submit);
-    if (matters)
-        may_die(400);
+    if (!matters)
+        return commit(s, err);
+    may_die(400);
+    forget(false, true);
+    set_unsure(submit);
     const int rc = commit(s, err);
     if (rc == 0)
-        committed(submit);
-    else
-        forget(submit);
-    if (matters && rc == 0)
+        take_all(shell_world());
+    if (rc == 0)
         may_die(200);
     return rc;
 }
@@ -195,7 +233,7 @@ int __wrap_store_commit(struct store *s, struct err *err)
 
 void __wrap_store_rollback(struct store *s)
 {
-    forget(true);
+    forget(true, false);
     __real_store_rollback(s);
 }
 

@@ -88,7 +88,7 @@ static void begin(struct world *w, uint64_t seed, bool verbose)
     w->calm = (int)between(w, 1, 3);
     for (int j = 0; j < w->jobs; j++)
         submit(w, j);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 6; i++)
         plan(w, between(w, 1000, FAULTS_UNTIL_MS), HUB_CRASH, 0, 0, 0);
     for (int i = 0; i < 2 * w->jobs; i++)
         plan(w, between(w, 1000, 90000), i % 4 ? AGENT_CRASH : AGENT_PREEMPTED, (int)between(w, 0, w->jobs - 1), 0, 0);
