@@ -21,7 +21,7 @@ static void print_group(const struct terminal *t, enum command_group group, cons
     fprintf(t->file, "\n%s\n", title);
     for (const struct command *const *c = command_list(); *c; c++)
         if ((*c)->group == group)
-            fprintf(t->file, "  %s%-11s%s %s\n", terminal_style(t, STYLE_BOLD), (*c)->name,
+            fprintf(t->file, "  %s%-13s%s %s\n", terminal_style(t, STYLE_BOLD), (*c)->name,
                     terminal_style(t, STYLE_PLAIN), (*c)->summary);
 }
 

@@ -10,7 +10,7 @@ static const struct command *const commands[] = {
     &cmd_submit, &cmd_run, &cmd_plan, &cmd_status, &cmd_show, &cmd_logs, &cmd_wait, &cmd_dashboard, &cmd_why,
     &cmd_doctor, &cmd_diff, &cmd_cancel, &cmd_hold, &cmd_edit, &cmd_retry, &cmd_checkpoint, &cmd_nodes, &cmd_shell,
     &cmd_daemon, &cmd_help, &cmd_adopt, &cmd_best, &cmd_drill, &cmd_export, &cmd_fetch, &cmd_notify, &cmd_prune,
-    &cmd_remove, &cmd_version, &cmd_completions, &cmd_relay, &cmd_render, &cmd_verify_data, &cmd_verify_resume, NULL,
+    &cmd_remove, &cmd_verify_data, &cmd_verify_resume, &cmd_version, &cmd_completions, &cmd_relay, &cmd_render, NULL,
 };
 
 const struct command *const *command_list(void)

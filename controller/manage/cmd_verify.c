@@ -79,13 +79,12 @@ static int verify_data(struct call *call)
 }
 
 const struct command cmd_verify_data = {
-    .name = "verify-data", .group = GROUP_HIDDEN, .where = COMMAND_THERE, .args = ARGS_FILE_OR_JOB,
+    .name = "verify-data", .where = COMMAND_THERE, .args = ARGS_FILE_OR_JOB,
     .summary = "read all training data once and report every problem",
-    .help = "Lists images that cannot be read, captions that are missing, empty or too long, "
-            "sizes that do not fit and numbers that are not finite. For a job, also reports "
-            "whether "
-            "the data changed since it started and, with data.sample_log: true, whether each epoch "
-            "used every sample exactly once. The exit code is 65 if there is a problem.",
+    .help = "Lists images that cannot be read, captions that are missing, empty or too long, sizes that do not fit and "
+            "numbers that are not finite. For a job, also reports whether the data changed since it started and, with "
+            "data.sample_log: true, whether each epoch used every sample exactly once. The exit code is 65 if there is "
+            "a problem.",
     .options = data_options, .run = verify_data,
 };
 
@@ -143,12 +142,10 @@ static int verify_resume(struct call *call)
 }
 
 const struct command cmd_verify_resume = {
-    .name = "verify-resume", .group = GROUP_HIDDEN, .where = COMMAND_THERE, .args = ARGS_JOB,
+    .name = "verify-resume", .where = COMMAND_THERE, .args = ARGS_JOB,
     .summary = "replay the steps before a job's newest checkpoint with different numbers of ranks",
-    .help = "Replays the steps from an earlier checkpoint to the newest one on this machine, in a "
-            "scratch directory, and compares the weights with the newest checkpoint's. A job with "
-            "reproducible: true must end with the same bits; any other must agree within "
-            "rounding. The "
-            "exit code is 1 if a replay differs.",
+    .help = "Replays the steps from an earlier checkpoint to the newest one on this machine, in a scratch directory, "
+            "and compares the weights with the newest checkpoint's. A job with reproducible: true must end with the "
+            "same bits; any other must agree within rounding. The exit code is 1 if a replay differs.",
     .options = resume_options, .run = verify_resume,
 };

@@ -233,16 +233,20 @@ static int nearest_in(char *out, size_t size, const char *map, const char *key)
     return best;
 }
 
-static bool same_name_elsewhere(char *out, size_t size, const char *key)
+/* The nearest key of any map, with its path; returns its distance. */
+static int nearest_anywhere(char *out, size_t size, const char *key)
 {
     struct spec_row row;
     size_t cursor = 0;
-    while (spec_row_next(&row, &cursor))
-        if (spec_distance(spec_row_leaf(row.path), key) == 0) {
+    int best = 2 * WORD;
+    while (spec_row_next(&row, &cursor)) {
+        const int d = spec_distance(spec_row_leaf(row.path), key);
+        if (d < best) {
+            best = d;
             snprintf(out, size, "%s", row.path);
-            return true;
         }
-    return false;
+    }
+    return best;
 }
 
 static const struct foreign *find_foreign(const char *key)
@@ -292,10 +296,10 @@ void spec_suggest(char *out, size_t size, const char *map, const char *key)
                  "on the next line, the rest", (int)strcspn(key, "."), key);
         return;
     }
-    int d = nearest_in(near, sizeof(near), map, key);
+    const int d = nearest_in(near, sizeof(near), map, key), any = nearest_anywhere(path, sizeof(path), key);
     if (d <= 1 && strlen(key) > 1)
         snprintf(out, size, "; did you mean \"%s\"?", near);
-    else if (same_name_elsewhere(path, sizeof(path), key))
+    else if (any == 0 || (any < d && any <= tolerance(key) - 1))
         snprintf(out, size, strchr(path, '.') ? "; did you mean %s?" : "; %s belongs at the top level of the spec",
                  path);
     else if (d <= tolerance(key))

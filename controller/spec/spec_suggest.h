@@ -2,7 +2,7 @@
 /* spec_suggest.h - suggestions for unknown keys
  *
  * Tried in this order: the key of another tool; a key of the same map within a
- * typing error; the same name in another map; the nearest key of the same map;
+ * typing error; the same or nearly the same name in another map; the nearest key of the same map;
  * the list of valid keys.
  */
 #ifndef CONTROLLER_SPEC_SPEC_SUGGEST_H

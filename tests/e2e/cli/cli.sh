@@ -30,7 +30,8 @@ lacks relay out
 code 0 jobctl help --all
 has "93 retry limit" out
 has "  prune " out
-for word in relay render completions verify-data; do lacks "  $word " out; done
+for word in verify-data verify-resume; do has "  $word " out; done
+for word in relay render completions; do lacks "  $word " out; done
 code 0 jobctl --help
 code 0 jobctl submit --help
 has "--dry-run" out
@@ -45,6 +46,8 @@ has "peak learning rate" out
 has "        lr: 1.0e-4" out
 code 2 jobctl help spec train.optimiser.lr
 has "did you mean train.optimizer.lr?" err
+code 2 jobctl help spec stpe
+has "did you mean hang.step?" err
 code 0 jobctl help glossary
 has "flight page" out
 lacks "|" out

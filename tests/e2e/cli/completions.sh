@@ -46,7 +46,7 @@ node=$(jobctl nodes --json | field nodes.0.name)
 for shell in bash zsh fish; do
     offers $shell '' >offered
     for word in submit prune nodes; do has_word $word; done
-    for word in relay render completions verify-data; do no_word $word; done
+    for word in relay render completions; do no_word $word; done
     offers $shell submit >offered
     has_word submit
     no_word nodes
