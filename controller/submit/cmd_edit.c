@@ -88,6 +88,7 @@ static char *editor_run(const struct editor *e, struct err *err)
 /* ---- the command ---- */
 
 static const struct option_row options[] = {
+    {"set", 's', OPTION_LIST, "KEY=VALUE", "change a key of the spec, without an editor: --set priority=5"},
     OPTION_JSON,
     {.name = NULL},
 };
@@ -209,22 +210,27 @@ static int keep(struct edit *e)
     return code;
 }
 
+/* Stores the text, if it is another one. */
+static int apply(struct edit *e, const char *text)
+{
+    const bool same = strcmp(text, e->before) == 0;
+    json_t *answer = same ? NULL : store(e, text);
+    if (same)
+        say_unchanged(e);
+    else if (answer)
+        say(e, answer);
+    json_decref(answer);
+    return same || answer ? 0 : -1;
+}
+
 static int edit_until_stored(struct edit *e)
 {
     for (;;) {
         char *text = editor_run(&e->editor, &e->call->err);
-        if (text && strcmp(text, e->before) == 0) {
-            free(text);
-            editor_discard(&e->editor);
-            say_unchanged(e);
-            return 0;
-        }
-        json_t *answer = text ? store(e, text) : NULL;
+        const int rc = text ? apply(e, text) : -1;
         free(text);
-        if (answer) {
+        if (rc == 0) {
             editor_discard(&e->editor);
-            say(e, answer);
-            json_decref(answer);
             return 0;
         }
         if (!again(e))
@@ -232,17 +238,31 @@ static int edit_until_stored(struct edit *e)
     }
 }
 
-static int open_text(struct edit *e)
+/* With --set. */
+static int set_keys(struct edit *e)
 {
-    char name[32];
+    const struct options *o = &e->call->options;
+    json_t *set = edit_text_merge(json_object_get(e->job, "set"), o->list, o->nlist);
+    char *text = set ? edit_text_make(field_text(e->job, "yaml"), set) : NULL;
+    const int rc = text ? apply(e, text) : err_set(&e->call->err, ERR_USAGE, "--set is not valid UTF-8");
+    json_decref(set);
+    free(text);
+    return rc;
+}
+
+static int edit(struct edit *e)
+{
+    struct call *call = e->call;
     e->before = edit_text_make(field_text(e->job, "yaml"), json_object_get(e->job, "set"));
-    snprintf(name, sizeof(name), "job%lld.yaml", id_of(e));
+    snprintf(call->file, sizeof(call->file), "job%lld.yaml", id_of(e));
     if (!e->before)
-        return err_set(&e->call->err, ERR_MEMORY, "out of memory for a spec");
-    if (editor_init(&e->editor, name, e->before, &e->call->err) < 0)
+        return err_set(&call->err, ERR_MEMORY, "out of memory for a spec");
+    if (call->options.nlist > 0)
+        return set_keys(e);
+    if (editor_init(&e->editor, call->file, e->before, &call->err) < 0)
         return -1;
-    snprintf(e->call->file, sizeof(e->call->file), "%.511s", e->editor.path);
-    return 0;
+    snprintf(call->file, sizeof(call->file), "%.511s", e->editor.path);
+    return edit_until_stored(e);
 }
 
 static int run(struct call *call)
@@ -251,8 +271,8 @@ static int run(struct call *call)
     char *part = client_job_part(call->options.args[0], &call->err);
     int rc = -1;
     if (part && client_open(&e.client, true, &call->err) == 0 &&
-        client_get(e.client, &e.job, &call->err, "/v1/jobs/%s/spec", part) == 0 && open_text(&e) == 0)
-        rc = edit_until_stored(&e);
+        client_get(e.client, &e.job, &call->err, "/v1/jobs/%s/spec", part) == 0)
+        rc = edit(&e);
     free(part);
     free(e.before);
     json_decref(e.job);
@@ -263,7 +283,7 @@ static int run(struct call *call)
 const struct command cmd_edit = {
     .name = "edit", .group = GROUP_CHANGE, .args = ARGS_JOB,
     .summary = "change the spec of a job that has not started",
-    .help = "Opens the submitted text in $VISUAL, $EDITOR or vi. The overrides given at submission (--set) are "
+    .help = "Opens the submitted text in $VISUAL, $EDITOR or vi; with --set changes only these keys. The overrides given at submission (--set) are "
             "comments above the text, and can be changed too. The new text is checked as by submit, and stored only if "
             "it has no mistakes. The job keeps its id, its place among jobs of the same priority, and the environment "
             "and code from its submission: secrets, env_from, launch and snapshot cannot change. A text with mistakes "

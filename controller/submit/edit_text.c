@@ -5,6 +5,7 @@
  */
 #include "controller/submit/edit_text.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,6 +71,34 @@ const char *edit_text_split(json_t **set, const char *text)
         text += size + (text[size] != '\0');
     }
     return strncmp(text, END, sizeof(END) - 1) == 0 ? text + sizeof(END) - 1 : text;
+}
+
+static bool same_key(const char *a, const char *b)
+{
+    const size_t n = strcspn(a, "=");
+    return n == strcspn(b, "=") && strncmp(a, b, n) == 0;
+}
+
+/* One more, or in place of that of its key. */
+static int put(json_t *set, const char *one)
+{
+    size_t i;
+    json_t *old;
+    json_array_foreach (set, i, old)
+        if (same_key(json_string_value(old), one))
+            return json_array_set_new(set, i, json_string(one));
+    return json_array_append_new(set, json_string(one));
+}
+
+json_t *edit_text_merge(const json_t *set, const char *const *more, int n)
+{
+    json_t *out = set ? json_copy((json_t *)(uintptr_t)set) : json_array();
+    for (int i = 0; i < n; i++)
+        if (put(out, more[i]) < 0) {
+            json_decref(out);
+            return NULL;
+        }
+    return out;
 }
 
 /* KEY=VALUE of the value at KEY, or NULL. */

@@ -60,14 +60,6 @@ static json_t *environment_for(const json_t *canonical, struct err *err)
     return strcmp(field_text(canonical, "env_from"), "clean") == 0 ? json_object() : submitter_environment(err);
 }
 
-static json_t *list_of(const char *const *set, int nset)
-{
-    json_t *out = json_array();
-    for (int i = 0; i < nset; i++)
-        json_array_append_new(out, json_string(set[i]));
-    return out;
-}
-
 int spec_file_set(struct call *call, const char **set, char after[AFTER_TEXT])
 {
     const char *text = options_text(&call->options, "after");
@@ -103,7 +95,7 @@ static int pack(struct call *call, json_t **request, const char *text, const cha
         return -1;
     }
     *request = json_make("{s:o, s:o, s:O, s:o, s:o, s:o}", "spec", json_string(text), "cwd", json_string(base), "canonical",
-                         canonical, "secrets", secrets, "environment", environment, "set", list_of(set, nset));
+                         canonical, "secrets", secrets, "environment", environment, "set", submitter_set(set, nset));
     return *request ? 0 : err_set(&call->err, ERR_USAGE, "%s or its path is not valid UTF-8", file);
 }
 

@@ -73,7 +73,7 @@ const char *submitter_variable(const char *name)
     return json_string_value(json_object_get(json_object_get(far_self(NULL), "data"), name));
 }
 
-static json_t *list_of(const char *const *set, int nset)
+json_t *submitter_set(const char *const *set, int nset)
 {
     json_t *out = json_array();
     for (int i = 0; i < nset; i++)
@@ -106,7 +106,7 @@ int submitter_parse(json_t **spec, const char *text, const char *file, const cha
         return jobspec_parse(spec, text, file, base, set, nset, found, err);
     *spec = NULL;
     if (ask(&answer, json_make("{s:s, s:o, s:s, s:o, s:o}", "do", "parse", "text", json_string(text), "file", name, "base",
-                               json_string(base), "set", list_of(set, nset)), found, err) < 0)
+                               json_string(base), "set", submitter_set(set, nset)), found, err) < 0)
         return -1;
     *spec = json_incref(json_object_get(answer, "spec"));
     json_decref(answer);

@@ -25,6 +25,9 @@ json_t *submitter_environment(struct err *err);
 /* A variable of the far host; NULL: none, or there is no far host. */
 const char *submitter_variable(const char *name);
 
+/* The texts of --set as a new list, for a request. */
+json_t *submitter_set(const char *const *set, int nset);
+
 /* As jobspec_parse(). */
 int submitter_parse(json_t **spec, const char *text, const char *file, const char *base, const char *const *set,
                     int nset, struct diagnostics *found, struct err *err);

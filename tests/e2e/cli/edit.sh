@@ -47,11 +47,24 @@ has "its spec was edited: env.WORD and priority" out
 code 0 jobctl why 1
 has "its spec was edited" out
 
+# With --set and without an editor: the new override replaces that of the same key.
+VISUAL=false code 0 jobctl edit 1 -s env.COLOR=blue
+has "job 1 (first) is edited: env.COLOR" out
+[ "$(spec_of 1 spec.env.WORD spec.env.TOKEN spec.env.COLOR)" = "new hunter2hunter2 blue" ]
+code 0 jobctl edit 1 -s env.COLOR=blue
+has "Nothing was changed." out
+code 2 jobctl edit 1 -s resources.cpsu=1
+has '--set resources.cpsu=1: unknown key "cpsu" in resources; did you mean "cpus"?' err
+code 2 jobctl edit 1 --set resources.cpus=4096
+has "4096 CPU slots needed" err
+code 2 jobctl edit 1 --set 'secrets=[HOME]'
+has "secrets: cannot be edited" err
+
 # Without a change nothing is stored.
 edit ''
 code 0 jobctl edit 1
 has "Nothing was changed." out
-[ "$(jobctl logs --events 1 | grep -c edited)" = 1 ]
+[ "$(jobctl logs --events 1 | grep -c edited)" = 2 ]
 [ -z "$(find . -maxdepth 1 -name '*-job1.yaml')" ]
 
 # What a submit refuses is refused, at its place in the text; without a terminal the text is kept.

@@ -68,11 +68,25 @@ static void secrets_are_those_of_the_job(void **state)
     json_decref(out);
 }
 
+static void an_override_replaces_that_of_its_key(void **state)
+{
+    (void)state;
+    static const char *const old[] = {"a=1", "env.T=[redacted]", "ab=2"}, *const more[] = {"c=5", "a=3"};
+    static const char *const wants[] = {"a=3", "env.T=[redacted]", "ab=2", "c=5"}, *const bad[] = {"a=\xff"};
+    json_t *set = list(old, 3), *want = list(wants, 4), *out = edit_text_merge(set, more, 2);
+    assert_true(json_equal(out, want));
+    assert_null(edit_text_merge(set, bad, 1));
+    json_decref(set);
+    json_decref(want);
+    json_decref(out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_overrides_it_is_the_text), cmocka_unit_test(overrides_come_back),
         cmocka_unit_test(secrets_are_those_of_the_job),
+        cmocka_unit_test(an_override_replaces_that_of_its_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
