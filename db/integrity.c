@@ -34,9 +34,9 @@ int integrity_failed(sqlite3 *db, const char *what, struct err *err)
 {
     struct err said = { 0 };
     const char *path = sqlite3_db_filename(db, "main");
-    err_set(&said, ERR_SYSTEM, "the store %.200s is damaged (%.120s). The next start of the daemon puts its "
-            "newest copy in its place, and takes the jobs over from their directories; running jobs continue meanwhile", path ? path : "",
-            what);
+    err_set(&said, ERR_SYSTEM, "the store %.200s is damaged (%.120s). The next start of the daemon replaces "
+            "it with its newest copy and takes over the jobs from their directories; running jobs continue meanwhile",
+            path ? path : "", what);
     integrity_tell(said.text);
     err_set(err, said.code, "%s", said.text);
     if (err)

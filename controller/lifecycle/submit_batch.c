@@ -41,6 +41,7 @@ static void fail(struct daemon *d, struct err *err)
     in->open = false;
     in->failed = in->batch;
     in->err = *err;
+    err_prefix(&in->err, "the job was not submitted: ");
     log_error(NULL, "%lld submitted jobs were not stored: %s", (long long)(d->next_id - in->first_id), err->text);
     for (int64_t id = d->next_id; id-- > in->first_id;) {
         struct job *job = active_jobs_find(d->active_jobs, id);

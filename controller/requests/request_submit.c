@@ -287,6 +287,8 @@ void request_submit(struct request *r)
     json_decref(o.spec);
     return;
 fail:
+    if (err.code == ERR_SYSTEM)
+        err_prefix(&err, "the job was not submitted: ");
     request_fail(r, &err, diagnostics_to_json(&found, field_text(body, "file")));
     json_decref(o.spec);
 }

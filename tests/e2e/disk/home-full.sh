@@ -45,7 +45,7 @@ wait_for "job 3 runs" test -s said
 # The store's journal has some room that is its own: taken by events until it says no.
 fill
 wait_for "there is not a byte" eval 'fill; jobctl submit short.yaml --hold >out 2>err || [ $? = 4 ]; [ -s err ]'
-grep -F "the disk of $JOBCTL_HOME is full: " err
+grep -F "the job was not submitted: the disk of $JOBCTL_HOME is full: " err
 grep -F 'free; free some space, for example with "jobctl prune --keep 100", and try again' err
 touch end
 wait_for "the rank of job 4 ends" test -e ended

@@ -52,7 +52,7 @@ code 0 jobctl status -a
 overwrite "$db" 1
 daemon=$(daemon_pid)
 sqlite3 "$db" 'pragma wal_checkpoint' || true
-jobctl submit -q one.yaml >out 2>&1 || true
+jobctl submit -q one.yaml >out 2>err || has 'the job was not submitted: the store' err
 wait_for "the daemon stops" ended "$daemon"
 has 'stopping: the store' state/daemon.log
 code 0 jobctl status -a --json

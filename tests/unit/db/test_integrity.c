@@ -15,7 +15,7 @@ static void not_a_store(void **state)
     struct store *s = NULL;
     assert_int_equal(store_open(&s, store_path, &err), -1);
     assert_non_null(strstr(err.text, "jobs.db is damaged"));
-    assert_non_null(strstr(err.text, "puts its newest copy in its place"));
+    assert_non_null(strstr(err.text, "replaces it with its newest copy"));
 }
 
 static void seen(void *arg, const char *text)
@@ -41,7 +41,7 @@ static void a_damaged_store_is_told(void **state)
     store_close(s);
     assert_int_equal(told, 0);
     assert_int_equal(store_open_checked(&s, store_path, INTEGRITY_FULL, &err), -1);
-    assert_non_null(strstr(err.text, "puts its newest copy in its place"));
+    assert_non_null(strstr(err.text, "replaces it with its newest copy"));
     assert_int_equal(told, 1);
     integrity_hook(NULL, NULL);
 }
