@@ -17,11 +17,9 @@ enum { NAME = 64, LINE = 512 };
 #define JOBS "A job is named by its id (7), a range (3-5 or 3,5-8), its name (the newest of that name), or last."
 
 const char manual_exit_codes[] =
-    "0 success; 1 the job or a check failed; 2 wrong usage or invalid spec; 3 no such job, wrong "
-    "state, or "
-    "job cancelled; 4 system error; 65 verify-data found wrong data; 70 bug in jobctl; 93 retry "
-    "limit reached, "
-    "do not requeue; 124 wait --timeout expired; 130 interrupted by Ctrl-C, the job keeps running.";
+    "0 success; 1 the job or a check failed; 2 wrong usage, invalid spec, or host not found; 3 no such job, wrong "
+    "state, or job cancelled; 4 system error; 65 verify-data found wrong data; 70 bug in jobctl; 93 retry limit "
+    "reached, do not requeue; 124 wait --timeout expired; 130 interrupted by Ctrl-C, the job keeps running.";
 
 struct term { const char *name, *text; };
 
