@@ -10,6 +10,7 @@
 #include "controller/base/utc.h"
 #include "controller/job/active_jobs.h"
 #include "controller/job/job.h"
+#include "controller/job/job_file.h"
 #include "controller/job/job_view.h"
 #include "controller/job/sweep.h"
 #include "controller/lifecycle/sweeps.h"
@@ -203,6 +204,19 @@ json_t *job_json_of_stored(struct daemon *d, const struct job_row *row)
     return o;
 }
 
+int job_json_row(struct job_row *row, struct daemon *d, int64_t id, struct err *err)
+{
+    if (jobs_get(row, d->store, id, err) == 0)
+        return 0;
+    if (err && err->code == ERR_NOT_FOUND && job_file_is_job(d->home.path, id)) {
+        *err = (struct err){ 0 };
+        err_set(err, ERR_NOT_FOUND, "the record of job %lld is lost: the store does not have it, and its job.json is "
+                "missing or damaged. Restore %.200s/jobs/%lld/job.json from a backup, then run `jobctl daemon "
+                "restart`; logs and checkpoints in that directory remain", (long long)id, d->home.path, (long long)id);
+    }
+    return -1;
+}
+
 json_t *job_json_of_id(struct daemon *d, int64_t id, struct err *err)
 {
     const struct job *job = active_jobs_find(d->active_jobs, id);
@@ -210,7 +224,7 @@ json_t *job_json_of_id(struct daemon *d, int64_t id, struct err *err)
     json_t *row = NULL;
     if (job)
         row = job_json_of_job(job);
-    else if (jobs_get(&stored, d->store, id, err) < 0)
+    else if (job_json_row(&stored, d, id, err) < 0)
         return NULL;
     else
         row = job_json_of_stored(d, &stored);

@@ -58,7 +58,7 @@ int request_job_row(struct job_row *row, struct request *r)
     struct daemon *d = request_daemon(r);
     struct err err = { 0 };
     int64_t id;
-    if (request_job_id(&id, d, request_job(r), &err) == 0 && jobs_get(row, d->store, id, &err) == 0)
+    if (request_job_id(&id, d, request_job(r), &err) == 0 && job_json_row(row, d, id, &err) == 0)
         return 0;
     request_fail(r, &err, NULL);
     return -1;
@@ -75,7 +75,7 @@ struct job *request_job_open(struct request *r)
     struct job *job = active_jobs_find(d->active_jobs, id);
     if (job)
         return job;
-    if (jobs_get(&row, d->store, id, &err) == 0)
+    if (job_json_row(&row, d, id, &err) == 0)
         err_set(&err, ERR_CONFLICT, "job %lld is done (%s)", (long long)id, row.result);
 fail:
     request_fail(r, &err, NULL);

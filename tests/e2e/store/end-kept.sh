@@ -64,6 +64,12 @@ code 0 jobctl status -a -q
 code 0 jobctl status
 tr -s ' \n' ' ' <err >said
 has '3 jobs (2, 3, 5) were not taken over, because job.json is missing or damaged' said
+for command in "why 3" "cancel 3" "logs 3"; do
+    code 3 jobctl $command
+    has "the record of job 3 is lost: the store does not have it, and its job.json is missing or damaged" err
+done
+code 3 jobctl why 9
+has "job 9 does not exist" err
 code 0 jobctl submit -q --hold once.yaml
 has 6 out
 
