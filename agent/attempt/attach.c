@@ -132,8 +132,7 @@ static int make_path(const char *path, struct err *err)
     /* Anyone who can write here could make an agent run commands as this user. */
     if (stat(path, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022))
         return err_set(err, ERR_SYSTEM,
-                       "'%s' must belong to this user and must not be "
-                       "writable by others",
+                       "'%s' must belong to this user and must not be writable by others",
                        path);
     return 0;
 }

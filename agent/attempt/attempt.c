@@ -204,8 +204,7 @@ static void on_end_signal(uv_signal_t *handle, int signo)
     struct agent_input in = {.kind = INPUT_STOP};
     in.stop.reason = signo != SIGTERM ? "the agent was interrupted"
                      : getenv("SLURM_JOB_ID")
-                         ? "Slurm ended the allocation: the job was preempted, "
-                           "requeued or cancelled there (SIGTERM)"
+                         ? "Slurm ended the allocation: the job was preempted, requeued or cancelled there (SIGTERM)"
                          : "the agent got SIGTERM";
     in.stop.grace_ms = STOP_GRACE_MS;
     in.stop.checkpoint = in.stop.preempted = true;

@@ -135,8 +135,7 @@ static void say_engine(json_t *out, const struct hang_rules *r)
                              "least %s, for data %s (hang.step)", HANG_TIMES,
                              duration(a, hang_rules_floor_ms(r, PHASE_FORWARD)),
                              duration(b, hang_rules_floor_ms(r, PHASE_DATA))));
-    json_array_append_new(out, json_text_f("no first step, and no sign of work: %s "
-                                           "(hang.first_step)",
+    json_array_append_new(out, json_text_f("no first step, and no sign of work: %s (hang.first_step)",
                                            duration(a, hang_rules_first_step_ms(r))));
     if (r->silent_ms > 0)
         json_array_append_new(out, json_text_f("no sign of life from any rank: %s (hang.silent)",
@@ -169,9 +168,8 @@ static void say_command(json_t *out, const struct hang_rules *r)
                                                "without a flight page, no output",
                                                duration(a, r->step_ms)));
     else
-        json_array_append_new(out, json_text_f("a rank with a flight page (NCCL 2.26, "
-                                               "jobctl_progress.py) stays in a phase of a step "
-                                               "without a sign of life, or in a collective: %s "
+        json_array_append_new(out, json_text_f("a rank with a flight page (NCCL 2.26, jobctl_progress.py) stays in a "
+                                               "phase of a step without a sign of life, or in a collective: %s "
                                                "(hang.step)",
                                                duration(a, hang_rules_floor_ms(r, PHASE_FORWARD))));
 }

@@ -217,15 +217,13 @@ static int compare_workdir(struct side a, struct side b, struct err *err)
     name = name ? name : first_unlike(other, mine);
     if (!name)
         return err_set(err, ERR_CONFLICT,
-                       "the programs in workdir '%.200s' differ between "
-                       "nodes: %.60s has %lld with digest %s, %.60s has %lld with %s. Synchronize "
-                       "them",
+                       "the programs in workdir '%.200s' differ between nodes: %.60s has %lld with digest %s, %.60s "
+                       "has %lld with %s. Synchronize them",
                        path, a.name, (long long)field_int(a.list, "files", 0),
                        field_text(a.list, "digest"), b.name, (long long)field_int(b.list, "files", 0),
                        field_text(b.list, "digest"));
     return err_set(err, ERR_CONFLICT,
-                   "%.120s in workdir '%.200s' differs between nodes: %.60s has "
-                   "%s, %.60s has %s. Synchronize them",
+                   "%.120s in workdir '%.200s' differs between nodes: %.60s has %s, %.60s has %s. Synchronize them",
                    name, path, a.name, tell_program(ours, mine, name), b.name,
                    tell_program(theirs, other, name));
 }

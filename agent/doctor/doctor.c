@@ -158,8 +158,7 @@ static void check_clock(struct checkup *c)
     else
         row(c, "clock", json_is_true(good) ? ROW_OK : ROW_WARN, "start chrony or systemd-timesyncd",
             json_is_true(good) ? "synchronised"
-                               : "not synchronised: event times of different "
-                                 "nodes may be out of order");
+                               : "not synchronised: event times of different nodes may be out of order");
 }
 
 static void check_session(struct checkup *c)

@@ -81,16 +81,13 @@ static void check_pairs(struct checkup *c)
     }
     if (broken)
         row(c, "GPU pairs", ROW_FAIL,
-            "restart the fabric manager or reboot; do not mask the fault with "
-            "NCCL_IGNORE_DISABLED_P2P",
-            "%zu of %zu pairs have NVLink but no peer access, such as "
-            "GPU %lld and GPU %lld (%s)",
+            "restart the fabric manager or reboot; do not mask the fault with NCCL_IGNORE_DISABLED_P2P",
+            "%zu of %zu pairs have NVLink but no peer access, such as GPU %lld and GPU %lld (%s)",
             broken, json_array_size(pairs), (long long)field_int(bad, "a", -1),
             (long long)field_int(bad, "b", -1), field_text(bad, "p2p"));
     else if (blocked)
         row(c, "GPU pairs", ROW_OK, "",
-            "%zu of %zu pairs without peer access: NCCL copies through "
-            "host memory",
+            "%zu of %zu pairs without peer access: NCCL copies through host memory",
             blocked, json_array_size(pairs));
     else
         row(c, "GPU pairs", ROW_OK, "", "%zu pairs, all with peer access", json_array_size(pairs));
@@ -114,16 +111,13 @@ static void check_copies(struct checkup *c)
     }
     if (bad)
         row(c, "GPU copies", ROW_FAIL,
-            "jobs run with NCCL_P2P_DISABLE=1; look for an IOMMU (ACS), a "
-            "patched driver or broken hardware",
-            "%zu of %zu pairs fail, such as GPU %lld and GPU %lld: "
-            "%s",
+            "jobs run with NCCL_P2P_DISABLE=1; look for an IOMMU (ACS), a patched driver or broken hardware",
+            "%zu of %zu pairs fail, such as GPU %lld and GPU %lld: %s",
             bad, tried, (long long)field_int(worst, "a", -1), (long long)field_int(worst, "b", -1),
             field_text(worst, "copy"));
     else if (tried)
         row(c, "GPU copies", ROW_OK, "",
-            "%zu pair%s: data correct, at %.3g "
-            "GB/s or more",
+            "%zu pair%s: data correct, at %.3g GB/s or more",
             tried, tried == 1 ? "" : "s", least);
 }
 
@@ -146,8 +140,7 @@ static void check_sums(struct checkup *c)
                        "patched driver or broken hardware"
                      : "jobs with several ranks will probably fail: check the "
                        "kernel log and /dev/shm, and try another NCCL version",
-            "NCCL sum of GPU %lld "
-            "and GPU %lld: %s%s%s",
+            "NCCL sum of GPU %lld and GPU %lld: %s%s%s",
             (long long)field_int(worst, "a", -1), (long long)field_int(worst, "b", -1), field_text(worst, "sum"),
             needs[0] ? "; ok with " : " even with every fallback", needs);
     else if (tried)

@@ -195,8 +195,7 @@ static void check_time(struct checkup *c)
         return;
     if (known)
         row(c, "time", needs > left ? ROW_WARN : ROW_OK,
-            "the run is checkpointed before the end; continue it "
-            "elsewhere with jobctl adopt",
+            "the run is checkpointed before the end; continue it elsewhere with jobctl adopt",
             "%lld steps of %.4g ms take %.1f h, but the machine has %.1f h left",
             (long long)(steps > done ? steps - done : 0), ms, needs / 3600, left / 3600);
     else

@@ -167,16 +167,14 @@ static void check_ways(struct checkup *c, size_t from)
         snprintf(check, sizeof(check), "route to %.64s", host);
         if (!address[0]) {
             doctor_row(&c->rows, check, ROW_FAIL,
-                       "allow TCP between the nodes on all ports: check "
-                       "firewalls and routes",
+                       "allow TCP between the nodes on all ports: check firewalls and routes",
                        "no connection to %s: %s", host, field_text(way, "error"));
             continue;
         }
         over = route_interface(json_object_get(look_of(node), "facts"), address);
         if (planned && over && strcmp(planned, over) != 0)
             doctor_row(&c->rows, check, ROW_WARN,
-                       "set env.NCCL_SOCKET_IFNAME to the interface that "
-                       "reaches all nodes",
+                       "set env.NCCL_SOCKET_IFNAME to the interface that reaches all nodes",
                        "%s is reached over %s, but NCCL uses %s", address, over, planned);
         else
             good++;
@@ -220,8 +218,7 @@ static void check_checkpoints(struct checkup *c)
         return;
     }
     doctor_row(&c->rows, "checkpoint.dir", ROW_OK, "",
-               "shared: all nodes see "
-               "what %s writes",
+               "shared: all nodes see what %s writes",
                name_of(c->first));
 }
 
@@ -252,8 +249,7 @@ static void check_data(struct checkup *c)
         doctor_row(&c->rows, "files", ROW_OK, "", "all nodes read the same data, digest %s", ours);
     else
         doctor_row(&c->rows, "files", ROW_OK, "",
-                   "listings of data and workdir are equal on all "
-                   "nodes");
+                   "listings of data and workdir are equal on all nodes");
 }
 
 json_t *doctor_nodes_check(const json_t *nodes, const json_t *spec)

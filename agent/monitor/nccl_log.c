@@ -239,8 +239,7 @@ static void judge_pair(struct judge *j, const struct nccl_pair *p)
             snprintf(todo, sizeof(todo), "run all ranks in one container, with --shm-size=1g");
         }
         unlike(j, because, todo,
-               "ranks %d and %d are on one machine, but NCCL uses the network "
-               "(%s)",
+               "ranks %d and %d are on one machine, but NCCL uses the network (%s)",
                p->a, p->b, p->words);
     }
 }
@@ -276,8 +275,7 @@ static void judge_network(struct judge *j)
                        "memlock=-1");
     }
     unlike(j, because, todo,
-           "%d RDMA port%s active, but NCCL uses sockets, at least ten times "
-           "slower",
+           "%d RDMA port%s active, but NCCL uses sockets, at least ten times slower",
            ports + efa, ports + efa == 1 ? " is" : "s are");
 }
 

@@ -36,7 +36,6 @@ int file_system_lock_error(struct err *err, const char *path, int code)
     if (code != ENOLCK && code != EOPNOTSUPP && code != ENOSYS)
         return err_set(err, ERR_SYSTEM, "cannot lock %s: %m", path);
     return err_set(err, ERR_SYSTEM,
-                   "cannot lock %s: its file system%s%s%s has no locks; set JOBCTL_HOME to a "
-                   "directory on a local disk",
+                   "cannot lock %s: its file system%s%s%s has no locks; set JOBCTL_HOME to a directory on a local disk",
                    path, name ? " (" : "", name ? name : "", name ? ")" : "");
 }

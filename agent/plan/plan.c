@@ -90,9 +90,8 @@ static int too_many_ranks(const struct plan_view *v, int asked, struct err *err)
     char list[200];
     return err_set(
         err, ERR_CONFLICT,
-        "resources.ranks is %d, but the job has %d GPU%s: %s. Two ranks on "
-        "one GPU fail in NCCL with \"Duplicate GPU detected\". Set `ranks: auto` (one rank "
-        "per GPU, here %d), or `share_gpus: true` to share GPUs anyway",
+        "resources.ranks is %d, but the job has %d GPU%s: %s. Two ranks on one GPU fail in NCCL with \"Duplicate GPU "
+        "detected\". Set `ranks: auto` (one rank per GPU, here %d), or `share_gpus: true` to share GPUs anyway",
         asked, v->gpus, v->gpus == 1 ? "" : "s", name_gpus(v, v->gpus, list, sizeof(list)),
         v->gpus);
 }
@@ -107,8 +106,7 @@ static void choose_ranks_alone(struct plan_view *v)
     } else if (!v->engine && v->gpus > 1 && field_true(v->facts, "wsl")) {
         v->gpus = 1;
         snprintf(v->why, sizeof(v->why),
-                 "under WSL, GPUs cannot share memory between processes; "
-                 "set resources.ranks for more");
+                 "under WSL, GPUs cannot share memory between processes; set resources.ranks for more");
     } else if (v->gpus > 0) {
         v->np = v->gpus;
         snprintf(v->why, sizeof(v->why), "one rank for each of %d distinct healthy GPU%s", v->gpus,
@@ -125,9 +123,8 @@ static int choose_ranks(struct plan_view *v, struct err *err)
         return err_set(err, ERR_USAGE, "resources.ranks must be `auto` or 1 to %d", PLAN_RANKS_MOST);
     if (v->engine && asked > v->gpus && v->gpus > 0 && v->nodes > 1)
         return err_set(err, ERR_CONFLICT,
-                       "resources.ranks is %d, but on several nodes a `train:` job runs at most "
-                       "one rank per GPU, "
-                       "here %d; set `ranks: auto`",
+                       "resources.ranks is %d, but on several nodes a `train:` job runs at most one rank per GPU, here "
+                       "%d; set `ranks: auto`",
                        asked, v->gpus);
     if (asked > v->gpus && v->gpus > 0 && !v->share)
         return too_many_ranks(v, asked, err);
@@ -139,13 +136,11 @@ static int choose_ranks(struct plan_view *v, struct err *err)
     }
     if (v->engine && v->np > v->gpus && v->gpus > 0)
         plan_note(v,
-                  "several ranks share a GPU (share_gpus: true): each gets a part of its "
-                  "time and memory, and they all-reduce through host memory, which is slower; one "
-                  "rank per GPU is faster");
+                  "several ranks share a GPU (share_gpus: true): each gets a part of its time and memory, and they "
+                  "all-reduce through host memory, which is slower; one rank per GPU is faster");
     else if (v->np > v->gpus && v->gpus > 0)
-        plan_note(v, "several ranks share a GPU (share_gpus: true): each gets a part of its "
-                     "time and memory. NCCL before 2.30 refuses this; use gloo, or with 2.30 set "
-                     "NCCL_MULTI_RANK_GPU_ENABLE=1");
+        plan_note(v, "several ranks share a GPU (share_gpus: true): each gets a part of its time and memory. NCCL "
+                     "before 2.30 refuses this; use gloo, or with 2.30 set NCCL_MULTI_RANK_GPU_ENABLE=1");
     return 0;
 }
 
@@ -295,8 +290,7 @@ static void set_sharing(struct plan_view *v)
     snprintf(value, sizeof(value), "%d", v->gpus);
     snprintf(fact, sizeof(fact), "%d ranks, %d GPU%s", v->np, v->gpus, v->gpus == 1 ? "" : "s");
     plan_set(v, "JOBCTL_SHARED_GPUS", value,
-             "the ranks take turns on shared GPUs without NCCL, which "
-             "refuses two ranks on one GPU",
+             "the ranks take turns on shared GPUs without NCCL, which refuses two ranks on one GPU",
              fact, "high");
 }
 

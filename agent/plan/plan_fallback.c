@@ -120,14 +120,12 @@ static void heed_sum(struct plan_view *v, const json_t *pair)
     snprintf(fact, sizeof(fact), "self-test of an NCCL sum between GPU %d and GPU %d: %s", a, b, sum);
     if (!row)
         plan_note(v,
-                  "%s even with every fallback; jobs with several ranks will probably fail here; "
-                  "`jobctl doctor` "
+                  "%s even with every fallback; jobs with several ranks will probably fail here; `jobctl doctor` "
                   "repeats the test",
                   fact);
     else if (!is_decided(v, row->name))
         plan_set(v, row->name, row->value,
-                 "the self-test of an NCCL sum passes with this setting and fails "
-                 "without it",
+                 "the self-test of an NCCL sum passes with this setting and fails without it",
                  fact, "high");
 }
 

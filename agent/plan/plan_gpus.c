@@ -48,8 +48,7 @@ static bool has_failed(const json_t *gpu, char *why, size_t size)
         return snprintf(why, size, "bad memory will be retired at the next GPU reset");
     if (fabric[0] && strcmp(fabric, "completed") != 0)
         return snprintf(why, size,
-                        "its NVSwitch fabric is in state '%s' (check that the fabric "
-                        "manager is running)",
+                        "its NVSwitch fabric is in state '%s' (check that the fabric manager is running)",
                         fabric);
     /* A driver that reports recovery "none" has already evaluated the logged Xids. */
     for (size_t i = 0; !recovery[0] && i < json_array_size(xids); i++) {
@@ -223,9 +222,8 @@ static int no_such_gpu(const struct plan_view *v, const char *word, struct err *
 static int gpu_twice(const char *word, const json_t *gpu, struct err *err)
 {
     return err_set(err, ERR_CONFLICT,
-                   "env.CUDA_VISIBLE_DEVICES names one GPU twice: \"%.60s\" is %.60s (%.50s) "
-                   "again. Two ranks on it fail in NCCL with \"Duplicate GPU detected\"; name "
-                   "each GPU once",
+                   "env.CUDA_VISIBLE_DEVICES names one GPU twice: \"%.60s\" is %.60s (%.50s) again. Two ranks on it "
+                   "fail in NCCL with \"Duplicate GPU detected\"; name each GPU once",
                    word, field_text(gpu, "name"), field_text(gpu, "uuid"));
 }
 
@@ -258,9 +256,8 @@ static int take_chosen(struct plan_view *v, const char *list, struct err *err)
         add(v, gpu, uuid, strncmp(uuid, "MIG-", 4) == 0);
         if (v->present > 1 && (v->gpu[0].slice || strncmp(uuid, "MIG-", 4) == 0))
             return err_set(err, ERR_CONFLICT,
-                           "env.CUDA_VISIBLE_DEVICES names more than one device "
-                           "and \"%.60s\" is a MIG slice, but a process sees only one slice; "
-                           "name one",
+                           "env.CUDA_VISIBLE_DEVICES names more than one device and \"%.60s\" is a MIG slice, but a "
+                           "process sees only one slice; name one",
                            word);
     }
     return 0;
@@ -281,8 +278,7 @@ static void take_inherited(struct plan_view *v, const char *list)
     }
     if (missing > 0)
         plan_note(v,
-                  "CUDA_VISIBLE_DEVICES=%.60s in the environment names %d GPU%s that %s not "
-                  "present%s",
+                  "CUDA_VISIBLE_DEVICES=%.60s in the environment names %d GPU%s that %s not present%s",
                   list, missing, missing == 1 ? "" : "s", missing == 1 ? "is" : "are",
                   n ? "" : "; the list is ignored");
     if (missing > 0 && n == 0)
@@ -380,9 +376,7 @@ static void keep_one_model(struct plan_view *v)
     }
     for (int i = group; i < v->present; i++)
         leave_out(v, v->gpu[i].facts,
-                  "its model differs from the others, and the slowest GPU limits the speed; set "
-                  "`gpus: N` "
-                  "to use it");
+                  "its model differs from the others, and the slowest GPU limits the speed; set `gpus: N` to use it");
     v->present = group;
 }
 

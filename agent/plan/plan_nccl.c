@@ -306,9 +306,8 @@ static void heed_network(struct plan_view *v)
         return;
     if (has_vendor_script(v))
         plan_note(v,
-                  "%s is installed: its NCCL settings change with each release, so source "
-                  "its script in `run:` (under /usr/local/gib/scripts or /var/lib/tcpx*); "
-                  "jobctl adds nothing",
+                  "%s is installed: its NCCL settings change with each release, so source its script in `run:` (under "
+                  "/usr/local/gib/scripts or /var/lib/tcpx*); jobctl adds nothing",
                   field_text(v->facts, "fabric_software"));
     else if (plan_has_efa(v))
         plan_note(v, "Amazon EFA needs the plugin aws-ofi-nccl on the library path; "
@@ -337,8 +336,7 @@ static void heed_shm(struct plan_view *v)
               "/dev/shm has only %lld MiB: data loader workers or NCCL may exhaust it (a "
               "rank then dies with SIGBUS)%s%s",
               (long long)(json_integer_value(shm) >> 20),
-              json_integer_value(shm) < (json_int_t)SHM_PER_RANK * v->np ? "; too little "
-                                                                           "for these ranks"
+              json_integer_value(shm) < (json_int_t)SHM_PER_RANK * v->np ? "; too little for these ranks"
                                                                          : "",
               container[0] ? "; start the container with --shm-size=1g" : "");
 }
@@ -372,8 +370,7 @@ static void heed_session(struct plan_view *v)
     if (limit > 0)
         plan_note(
             v,
-            "this is a %s machine: it is reclaimed after at most %lld h; store results "
-            "on another machine",
+            "this is a %s machine: it is reclaimed after at most %lld h; store results on another machine",
             field_text(v->facts, "host_kind"), (long long)(limit / 3600));
 }
 

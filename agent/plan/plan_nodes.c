@@ -58,9 +58,8 @@ static int compare_gpus(const struct crowd *c, int a, int b, struct err *err)
             if (gpu[0] && strcmp(gpu, field_text(theirs, "gpu")) == 0)
                 return err_set(
                     err, ERR_CONFLICT,
-                    "%.60s and %.60s see the same GPU %.50s: they are one "
-                    "machine, and two ranks on one GPU fail in NCCL; list it once, or set "
-                    "`gpus: 0`",
+                    "%.60s and %.60s see the same GPU %.50s: they are one machine, and two ranks on one GPU fail in "
+                    "NCCL; list it once, or set `gpus: 0`",
                     c->nodes[a].name, c->nodes[b].name, gpu);
         }
     }
@@ -87,8 +86,7 @@ static int compare_devices(const struct crowd *c, int k, struct err *err)
                        (ours[0] ? other : first)->name);
     if (strcmp(ours, theirs) != 0)
         return err_set(err, ERR_CONFLICT,
-                       "%.60s has NCCL %.20s but %.60s has %.20s: "
-                       "install the same version on all nodes",
+                       "%.60s has NCCL %.20s but %.60s has %.20s: install the same version on all nodes",
                        first->name, ours, other->name, theirs);
     return 0;
 }
@@ -163,9 +161,8 @@ static void heed_containers(struct crowd *c, int a, int b)
         return;
     note_all(c,
          json_text_f(
-             "%s and %s are containers of one machine, each with its own %s: NCCL uses the network "
-             "between their GPUs. Use one container with all GPUs, or --ipc=host and the "
-             "same --hostname for both, for direct copies",
+             "%s and %s are containers of one machine, each with its own %s: NCCL uses the network between their GPUs. "
+             "Use one container with all GPUs, or --ipc=host and the same --hostname for both, for direct copies",
              c->nodes[a].name, c->nodes[b].name, same[2] ? "host name" : "/dev/shm"));
 }
 
@@ -203,8 +200,7 @@ static void heed_differences(struct crowd *c)
     }
     const int few = first_other(c, "boot_id", fact_of);
     if (c->n > 1 && !few && fact_of(c, 0, "boot_id")[0] && !uses_gpus(c->parts[0]))
-        note_all(c, json_text("all nodes are simulated on one machine: useful for tests, "
-                          "but not faster"));
+        note_all(c, json_text("all nodes are simulated on one machine: useful for tests, but not faster"));
     heed_all_containers(c);
 }
 

@@ -124,8 +124,7 @@ static enum verdict judge_ifname(const struct plan_view *v, const char *value, c
     }
     if (i > 0 && matching == 0 && !list_has(value, "lo")) {
         snprintf(why, size,
-                 "it matches no interface of this node%s%s%s, and NCCL does not "
-                 "start without one",
+                 "it matches no interface of this node%s%s%s, and NCCL does not start without one",
                  route[0] ? " (the default route uses " : "", route, route[0] ? ")" : "");
         return HARMFUL;
     }
@@ -145,8 +144,7 @@ static enum verdict judge_shm(const struct plan_view *v, const char *value, char
     if (!is_on(value) || v->np < 2)
         return FINE;
     snprintf(why, size,
-             "GPUs of this node without P2P would communicate over the "
-             "network");
+             "GPUs of this node without P2P would communicate over the network");
     return HARMFUL;
 }
 
@@ -162,8 +160,7 @@ static enum verdict judge_debugging(const struct plan_view *v, const char *value
     (void)v;
     (void)value;
     snprintf(why, size,
-             "NCCL's manual reserves it for debugging; NCCL's own choice is rarely "
-             "worse");
+             "NCCL's manual reserves it for debugging; NCCL's own choice is rarely worse");
     return HARMFUL;
 }
 

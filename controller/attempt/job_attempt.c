@@ -100,9 +100,8 @@ static void hear_hello(struct job *job, const json_t *hello)
              (long long)json_integer_value(json_object_get(hello, "last_seq")));
     const char *version = json_string_value(json_object_get(hello, "version"));
     if (version && strcmp(version, JOBCTL_VERSION) != 0)
-        log_warn(TAG(job), "its agent has version %.40s, this controller %s: the attempt "
-                           "continues, "
-                 "the next one uses the new version", version, JOBCTL_VERSION);
+        log_warn(TAG(job), "its agent has version %.40s, this controller %s: the attempt continues, the next one uses "
+                           "the new version", version, JOBCTL_VERSION);
     if (!body || job_apply(job, &in, NULL, &err) < 0) {
         log_error(TAG(job), "hello: %s", body ? err.text : "out of memory");
         start_over(job, "the HELLO message could not be stored");

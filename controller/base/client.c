@@ -422,8 +422,7 @@ int client_post(struct client *c, json_t **answer, const char *path, const json_
         return -1;
     char *text = json_dumps(body, JSON_COMPACT);
     if (!text)
-        return err_set(err, ERR_USAGE, "cannot write the request as JSON; is some text not "
-                       "UTF-8?");
+        return err_set(err, ERR_USAGE, "cannot write the request as JSON; is some text not UTF-8?");
     struct curl_slist *headers = curl_slist_append(NULL, "Content-Type: application/json");
     headers = curl_slist_append(headers, "Expect:"); /* no round trip before the body */
     curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, headers);

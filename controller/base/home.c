@@ -25,16 +25,13 @@ int home_dir(char *out, size_t size, struct err *err)
         return fits(snprintf(out, size, "%s", own), size, err);
     if (own && own[0]) {
         if (!getcwd(cwd, sizeof(cwd)))
-            return err_set(err, ERR_SYSTEM, "the current directory does not exist, and "
-                           "JOBCTL_HOME is relative to it");
+            return err_set(err, ERR_SYSTEM, "the current directory does not exist, and JOBCTL_HOME is relative to it");
         return fits(snprintf(out, size, "%s/%s", cwd, own), size, err);
     }
     if (xdg && xdg[0] == '/')
         return fits(snprintf(out, size, "%s/jobctl", xdg), size, err);
     if (!home || home[0] != '/')
-        return err_set(err, ERR_USAGE, "HOME is not set; set HOME, or JOBCTL_HOME to a directory "
-                                       "for "
-                       "jobctl's state");
+        return err_set(err, ERR_USAGE, "HOME is not set; set HOME, or JOBCTL_HOME to a directory for jobctl's state");
     return fits(snprintf(out, size, "%s/.local/state/jobctl", home), size, err);
 }
 

@@ -32,8 +32,7 @@ int instance_open(char out[INSTANCE], const char *home, struct err *err)
     if (is_one(out))
         return 0;
     if (getrandom(&bits, sizeof(bits), 0) != sizeof(bits))
-        return err_set(err, ERR_SYSTEM, "cannot get random numbers for the name of this "
-                                        "controller");
+        return err_set(err, ERR_SYSTEM, "cannot get random numbers for the name of this controller");
     snprintf(out, INSTANCE, "%016llx", (unsigned long long)bits);
     fd = safe_open(path, O_WRONLY | O_CREAT | O_TRUNC, NULL);
     bool ok = fd >= 0 && write(fd, out, INSTANCE - 1) == INSTANCE - 1 && fsync(fd) == 0;

@@ -45,8 +45,7 @@ static json_t *ask_slurm(const char *op)
     return answer ? answer
                   : json_make("{s:b, s:s}", "ok", 0, "error",
                               rc < 0 ? err.text
-                                     : "jobctl-slurm ended without an answer: is there a "
-                                       "slurm.conf?");
+                                     : "jobctl-slurm ended without an answer: is there a slurm.conf?");
 }
 
 static bool is_in_service(const json_t *node)
@@ -123,8 +122,7 @@ static void check_cluster(struct doctor_rows *r, const json_t *spec)
                  wanted(spec, "gpus") == 1 ? "" : "s");
     if ((json_int_t)fit < wanted(spec, "nodes"))
         doctor_row(r, "Slurm", ROW_FAIL, "request fewer nodes; `sinfo -R` says why nodes are down",
-                   "resources.nodes is %lld%s, but of %zu nodes %zu are in service and %zu "
-                   "fit",
+                   "resources.nodes is %lld%s, but of %zu nodes %zu are in service and %zu fit",
                    (long long)wanted(spec, "nodes"), with, all, good, fit);
     else
         doctor_row(r, "Slurm", ROW_OK, "", "%zu of %zu nodes are in service, %zu fit", good, all, fit);
@@ -138,8 +136,7 @@ static void check_time(struct doctor_rows *r, const json_t *spec)
         return;
     const double has = json_number_value(limit) / 3600, asks = json_number_value(needs) / 3600;
     doctor_row(r, "time", asks > has ? ROW_WARN : ROW_OK,
-               "none needed: jobctl saves a checkpoint in time and continues "
-               "in a new allocation",
+               "none needed: jobctl saves a checkpoint in time and continues in a new allocation",
                "max_duration is %.1f h, an allocation lasts %.1f h", asks, has);
 }
 
@@ -152,10 +149,8 @@ json_t *doctor_slurm(const json_t *here, const json_t *spec, struct err *err)
     check_cluster(&r, spec);
     check_time(&r, spec);
     doctor_row(&r, "compute nodes", ROW_UNKNOWN,
-               "submit the job: each attempt checks its nodes before its ranks "
-               "start; see `jobctl logs --events`",
-               "GPUs, driver, network, clocks and access to files can only be "
-               "checked on the nodes");
+               "submit the job: each attempt checks its nodes before its ranks start; see `jobctl logs --events`",
+               "GPUs, driver, network, clocks and access to files can only be checked on the nodes");
     json_t *answer = doctor_rows_end(&r);
     if (!answer)
         err_set(err, ERR_MEMORY, "out of memory for the checks");

@@ -87,8 +87,7 @@ static json_t *count_memory(struct inquiry *q, bool json, struct err *err)
     if (!train)
         err_set(err, ERR_USAGE, "%s: %s", field_text(node, "node"),
                 error[0] ? error
-                         : "the engine's answer is "
-                           "not JSON");
+                         : "the engine's answer is not JSON");
     return train;
 }
 

@@ -32,14 +32,12 @@ enum { RESTARTS = 10, EARLY_MS = 2 * 60 * 1000 };
 static int share_fits(const struct job_need *need, int64_t here, struct err *err)
 {
     if (need->node_gpus < 0 && here > 0)
-        return err_set(err, ERR_USAGE, "resources.gpus: %d nodes share the %lld GPU%s of this "
-                                       "machine; "
-                       "set the number per node, at most %lld", need->nodes, (long long)here,
+        return err_set(err, ERR_USAGE, "resources.gpus: %d nodes share the %lld GPU%s of this machine; set the number "
+                                       "per node, at most %lld", need->nodes, (long long)here,
                        here == 1 ? "" : "s", (long long)(here / need->nodes));
     if (need->node_gpus * need->nodes > here && need->node_gpus > 0)
-        return err_set(err, ERR_USAGE, "resources.gpus: %lld on each of %d nodes makes %lld, but "
-                                       "this "
-                       "machine has %lld; set resources.gpus to at most %lld",
+        return err_set(err, ERR_USAGE, "resources.gpus: %lld on each of %d nodes makes %lld, but this machine has "
+                                       "%lld; set resources.gpus to at most %lld",
                        (long long)need->node_gpus, need->nodes,
                        (long long)(need->node_gpus * need->nodes), (long long)here,
                        (long long)(here / need->nodes));
@@ -67,15 +65,13 @@ int submission_fits(json_t **plan, const struct job *job, const json_t *spec, st
     if (need->nodes > 1 && share_fits(need, machine->gpus, err) < 0)
         return -1;
     if (need->want_cpus > machine->cpus && need->nodes > 1)
-        return err_set(err, ERR_USAGE, "resources: %d nodes with %lld CPU slot%s each exceed the "
-                                       "%lld of "
-                       "this machine; lower resources.nodes or resources.cpus", need->nodes,
+        return err_set(err, ERR_USAGE, "resources: %d nodes with %lld CPU slot%s each exceed the %lld of this machine; "
+                                       "lower resources.nodes or resources.cpus", need->nodes,
                        (long long)(need->want_cpus / need->nodes),
                        need->want_cpus == need->nodes ? "" : "s", (long long)machine->cpus);
     if (need->want_cpus > machine->cpus)
-        return err_set(err, ERR_USAGE, "resources: %lld CPU slots needed, but this machine has "
-                                       "%lld; "
-                       "lower resources.cpus", (long long)need->want_cpus,
+        return err_set(err, ERR_USAGE, "resources: %lld CPU slots needed, but this machine has %lld; lower "
+                                       "resources.cpus", (long long)need->want_cpus,
                        (long long)machine->cpus);
     return 0;
 }

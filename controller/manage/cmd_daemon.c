@@ -275,10 +275,9 @@ const struct command cmd_daemon = {
     .where = COMMAND_THERE, .args = ARGS_WORD,
     .words = "[stop|restart|status]",
     .summary = "run the controller, which the other commands talk to",
-    .help = "Runs in the foreground and logs to stderr. Other commands start the daemon if it is "
-            "not "
-            "running. SIGTERM and `daemon stop` stop it; jobs keep running, and the next daemon reconnects to them. "
-            "`daemon status` starts no daemon and exits with 3 if none runs; it accepts --json.",
+    .help = "Runs in the foreground and logs to stderr. Other commands start the daemon if it is not running. SIGTERM "
+            "and `daemon stop` stop it; jobs keep running, and the next daemon reconnects to them. `daemon status` "
+            "starts no daemon and exits with 3 if none runs; it accepts --json.",
     .options = options,
     .run = run,
 };

@@ -41,8 +41,7 @@ static void tell_files(struct agent_channel *h)
                                      "here (%s)",
                  h->why_not);
     else
-        snprintf(text, sizeof(text), "through files in its directory, "
-                 "because it did not connect here");
+        snprintf(text, sizeof(text), "through files in its directory, because it did not connect here");
     tell_way(h, text, false);
 }
 

@@ -427,8 +427,7 @@ static void give_up_requeued(struct slurm *link, const json_t *job)
     struct err err = { 0 };
     if (!link->settled) {
         const char *number = NUMBER(link, job);
-        snprintf(link->base.text, sizeof(link->base.text), "Slurm stopped job %s to run it "
-                 "again (requeued)", number);
+        snprintf(link->base.text, sizeof(link->base.text), "Slurm stopped job %s to run it again (requeued)", number);
         log_warn(link->base.tag, "Slurm job %s was requeued: cancelling it", number);
         if (run_dir_fence(link->base.run_dir, link->base.text, &err) < 0)
             log_warn(link->base.tag, "%s", err.text);

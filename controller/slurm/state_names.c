@@ -39,10 +39,8 @@ static const struct {
     { WAIT_PRIORITY, "Priority", "jobs with higher priority are ahead" },
     { WAIT_DEPENDENCY, "Dependency", "it depends on an unfinished job" },
     { WAIT_RESOURCES, "Resources", "no suitable node is free" },
-    { WAIT_PART_NODE_LIMIT, "PartitionNodeLimit", "it requests more nodes than the partition "
-                                                  "allows" },
-    { WAIT_PART_TIME_LIMIT, "PartitionTimeLimit", "it requests more time than the partition "
-                                                  "allows" },
+    { WAIT_PART_NODE_LIMIT, "PartitionNodeLimit", "it requests more nodes than the partition allows" },
+    { WAIT_PART_TIME_LIMIT, "PartitionTimeLimit", "it requests more time than the partition allows" },
     { WAIT_PART_CONFIG, "PartitionConfig", "the partition has no nodes with what it requests" },
     { WAIT_PART_DOWN, "PartitionDown", "the partition is down" },
     { WAIT_PART_INACTIVE, "PartitionInactive", "the partition is inactive" },
@@ -53,8 +51,7 @@ static const struct {
     { WAIT_RESERVATION, "Reservation", "its reservation is not active" },
     { WAIT_NODE_NOT_AVAIL, "ReqNodeNotAvail", "a required node is down or drained" },
     { WAIT_ASSOC_JOB_LIMIT, "AssocJobLimit", "the account has reached its job limit" },
-    { WAIT_ASSOC_RESOURCE_LIMIT, "AssocResourceLimit", "the account has reached its resource "
-                                                       "limit" },
+    { WAIT_ASSOC_RESOURCE_LIMIT, "AssocResourceLimit", "the account has reached its resource limit" },
     { WAIT_ASSOC_TIME_LIMIT, "AssocTimeLimit", "the account has reached its time limit" },
     { WAIT_QOS_MAX_JOB_PER_USER, "QOSMaxJobsPerUserLimit", "you have reached the job limit of the "
                                                            "QOS" },

@@ -29,9 +29,8 @@ static int config_path(char *out, size_t size, struct err *err)
     else if (home && home[0] == '/')
         n = snprintf(out, size, "%s/.config/jobctl/config.yaml", home);
     if (n <= 0 || (size_t)n >= size)
-        return err_set(err, ERR_USAGE, "HOME is not set; set HOME, or XDG_CONFIG_HOME to the "
-                                       "directory "
-                       "that contains jobctl/config.yaml");
+        return err_set(err, ERR_USAGE, "HOME is not set; set HOME, or XDG_CONFIG_HOME to the directory that contains "
+                                       "jobctl/config.yaml");
     return 0;
 }
 
@@ -83,8 +82,7 @@ fail:
 static int take_groups(struct config *c, const struct yaml_node *list, const char *path, struct err *err)
 {
     if (list->kind != YAML_MAP && !yaml_is_null(list)) {
-        err_set(err, ERR_USAGE, "groups: expected names with lists of hosts, such as "
-                "gpus: [gpu1, gpu2]");
+        err_set(err, ERR_USAGE, "groups: expected names with lists of hosts, such as gpus: [gpu1, gpu2]");
         return wrong(path, &list->at, err);
     }
     for (const struct yaml_node *g = list->kind == YAML_MAP ? list->first : NULL; g; g = g->next)

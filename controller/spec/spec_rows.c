@@ -64,8 +64,7 @@ static const struct spec_field fields[] = {
     {.path = "checkpoint.dir", .type = FIELD_PATH, .auto_ok = true, .def = AUTO,
      .help = "auto = the job's own directory"},
     {.path = "checkpoint.mirror", .type = FIELD_PATH,
-     .help = "durable directory (such as a mounted drive) for a copy of each checkpoint; see "
-             "jobctl adopt"},
+     .help = "durable directory (such as a mounted drive) for a copy of each checkpoint; see jobctl adopt"},
     {.path = "resume", .type = FIELD_STRING, .def = "\"latest\"",
      .help = "latest, none, or a checkpoint's path"},
     {.path = "retry", .type = FIELD_MAP, .help = "what happens after a failure"},
@@ -118,10 +117,8 @@ static const struct spec_field fields[] = {
      .help = "more sbatch options: constraint, exclude, exclusive, licenses, mem, nodelist, qos, "
              "reservation"},
     {.path = "watch", .type = FIELD_ITEMS, .def = "[]",
-     .help = "rules for the output of ranks, such as {name: loss, pattern: 'loss:([0-9.]+)', "
-             "every: 10m}"},
-    {.path = "watch[].name", .type = FIELD_STRING, .help = "name of the rule in messages; "
-                                                           "required"},
+     .help = "rules for the output of ranks, such as {name: loss, pattern: 'loss:([0-9.]+)', every: 10m}"},
+    {.path = "watch[].name", .type = FIELD_STRING, .help = "name of the rule in messages; required"},
     {.path = "watch[].pattern", .type = FIELD_STRING,
      .help = "extended regular expression for a line; its first group is the number; required"},
     {.path = "watch[].every", .type = FIELD_DURATION, .min = 0.1, .max = 31536000, .def = "null",

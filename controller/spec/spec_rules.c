@@ -73,20 +73,17 @@ static void rule_payload(struct rule_context *c)
     bool train = json_is_object(json_object_get(c->spec, "train"));
     if (run && train)
         spec_diagnostic_of(c->diagnostics, "train",
-                           "train: the spec has both run and train; remove one of "
-                           "them");
+                           "train: the spec has both run and train; remove one of them");
     if (!run && !train)
         spec_diagnostic_of(c->diagnostics, "",
-                           "the spec has neither run nor train; add one of them, for "
-                           "example run: python train.py");
+                           "the spec has neither run nor train; add one of them, for example run: python train.py");
 }
 
 static void rule_slurm(struct rule_context *c)
 {
     if (json_is_object(json_object_get(c->spec, "slurm")) && strcmp(text_of(c, "launch"), "slurm") != 0)
         spec_diagnostic_of(c->diagnostics, "slurm",
-                           "slurm: needs launch: slurm; add that, or remove the "
-                           "slurm settings");
+                           "slurm: needs launch: slurm; add that, or remove the slurm settings");
 }
 
 /* Values that a batch script cannot contain. */
@@ -114,9 +111,8 @@ static void rule_slurm_extra(struct rule_context *c)
             known++;
         if (!*known)
             spec_diagnostic_of(c->diagnostics, "slurm.extra",
-                               "slurm.extra: unknown option \"%.40s\"; allowed are "
-                               "constraint, exclude, exclusive, licenses, mem, nodelist, qos and "
-                               "reservation", key);
+                               "slurm.extra: unknown option \"%.40s\"; allowed are constraint, exclude, exclusive, "
+                               "licenses, mem, nodelist, qos and reservation", key);
         else if (sbatch_text_check(json_string_value(value), &why) < 0)
             spec_diagnostic_of(c->diagnostics, "slurm.extra", "slurm.extra.%s: %s", key, why.text);
     }
@@ -128,8 +124,7 @@ static void rule_slurm_gpus(struct rule_context *c)
     if (strcmp(text_of(c, "launch"), "slurm") == 0 &&
         !json_is_integer(json_object_get(c->resources, "gpus")))
         spec_diagnostic_of(c->diagnostics, "launch",
-                           "resources.gpus: launch: slurm needs a number of GPUs per "
-                           "node; 0 for none");
+                           "resources.gpus: launch: slurm needs a number of GPUs per node; 0 for none");
 }
 
 int spec_host_check(const char *name, struct err *err)
@@ -170,14 +165,12 @@ static void rule_hosts(struct rule_context *c)
     if (!is_ssh(c)) {
         if (n > 0)
             spec_diagnostic_of(c->diagnostics, "hosts",
-                               "hosts: needs launch: ssh; add that, or remove "
-                               "hosts");
+                               "hosts: needs launch: ssh; add that, or remove hosts");
         return;
     }
     if (n == 0)
         spec_diagnostic_of(c->diagnostics, "hosts",
-                           "hosts: required by launch: ssh; for example hosts: [gpu1], "
-                           "names as in ~/.ssh/config");
+                           "hosts: required by launch: ssh; for example hosts: [gpu1], names as in ~/.ssh/config");
     for (size_t i = 0; i < n; i++)
         check_host(c, hosts, i);
 }
@@ -243,9 +236,8 @@ static void rule_mirror(struct rule_context *c)
     if (json_is_string(json_object_get(checkpoint, "mirror")) &&
         !json_is_object(json_object_get(c->spec, "train")))
         spec_diagnostic_of(c->diagnostics, "checkpoint.mirror",
-                           "checkpoint.mirror: not possible for run commands, whose "
-                           "checkpoints jobctl cannot verify; make the command write a second "
-                           "copy");
+                           "checkpoint.mirror: not possible for run commands, whose checkpoints jobctl cannot verify; "
+                           "make the command write a second copy");
 }
 
 static bool variable_name_ok(const char *name)
@@ -265,12 +257,10 @@ static void rule_env(struct rule_context *c)
     json_object_foreach (json_object_get(c->spec, "env"), name, value) {
         if (!variable_name_ok(name))
             spec_diagnostic_of(c->diagnostics, "env",
-                               "env: \"%.60s\" is not a variable name; use "
-                               "letters, digits and '_'", name);
+                               "env: \"%.60s\" is not a variable name; use letters, digits and '_'", name);
         if (strncmp(name, "JOBCTL_", 7) == 0 && strcmp(name, SWEEP_INDEX_NAME) != 0)
             spec_diagnostic_of(c->diagnostics, "env",
-                               "env: %.60s cannot be set; names that begin with JOBCTL_ "
-                               "are reserved", name);
+                               "env: %.60s cannot be set; names that begin with JOBCTL_ are reserved", name);
     }
 }
 
@@ -286,8 +276,7 @@ static void rule_secrets(struct rule_context *c)
                                "of secrets, never their values", name);
         if (json_object_get(json_object_get(c->spec, "env"), name))
             spec_diagnostic_of(c->diagnostics, "secrets",
-                               "secrets: %.60s is also listed under env; remove one of the "
-                               "two", name);
+                               "secrets: %.60s is also listed under env; remove one of the two", name);
     }
 }
 

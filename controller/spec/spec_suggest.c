@@ -117,8 +117,7 @@ static const struct foreign {
     {"partition", "Slurm", "slurm.partition", "with launch: slurm"},
     {"account", "Slurm", "slurm.account", "with launch: slurm"},
     {"constraint", "Slurm", "slurm.extra.constraint", "with launch: slurm"},
-    {"file_mounts", "SkyPilot", NULL, "jobctl does not copy files; use their paths on this "
-                                      "machine"},
+    {"file_mounts", "SkyPilot", NULL, "jobctl does not copy files; use their paths on this machine"},
     {"files", "dstack", NULL, "jobctl does not copy files; use their paths on this machine"},
     {"volumes", "dstack", "image.mounts", "with image: a map"},
     {"image_id", "SkyPilot", "image", NULL},

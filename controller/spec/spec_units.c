@@ -128,8 +128,7 @@ int spec_range_parse(double *low, double *high, const char *text, struct err *er
     if (spec_duration_parse(&a, left, err) < 0 || spec_duration_parse(&b, dots + 2, err) < 0)
         return -1;
     if (a > b)
-        return err_set(err, ERR_USAGE, "range %.40s is reversed; write the shorter "
-                       "duration first", text);
+        return err_set(err, ERR_USAGE, "range %.40s is reversed; write the shorter duration first", text);
     *low = a;
     *high = b;
     return 0;

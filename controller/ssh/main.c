@@ -45,9 +45,8 @@ enum { NOT_THERE = 117, COMMAND = 1024, COMMAND_MAX = 64 * 1024 };
 /* Works in any login shell: one word in single quotes. */
 static void compose(char out[COMMAND], const struct programs *p, const char *verb)
 {
-    snprintf(out, COMMAND, "exec sh -c 'd=${XDG_CACHE_HOME:-$HOME/.cache}/jobctl; "
-             "p=$d/%s/bin/jobctl-agent; test -x \"$p\" && exec \"$p\" %s; "
-             "echo \"" CACHE_WORD "$d\" >&2; exit %d'", p->digest, verb, NOT_THERE);
+    snprintf(out, COMMAND, "exec sh -c 'd=${XDG_CACHE_HOME:-$HOME/.cache}/jobctl; p=$d/%s/bin/jobctl-agent; test -x "
+             "\"$p\" && exec \"$p\" %s; echo \"" CACHE_WORD "$d\" >&2; exit %d'", p->digest, verb, NOT_THERE);
 }
 
 static bool inside;     /* the login succeeded */
@@ -68,8 +67,7 @@ static int send_programs(const struct programs *p, ssh_session s, const char *ho
     char cache[PATH_MAX];
     const char *word = strstr(said, CACHE_WORD);
     if (!word)
-        return err_set(err, ERR_SYSTEM, "unexpected output of the login shell of %s: "
-                       "%.200s", host, said);
+        return err_set(err, ERR_SYSTEM, "unexpected output of the login shell of %s: %.200s", host, said);
     word += strlen(CACHE_WORD);
     snprintf(cache, sizeof(cache), "%.*s", (int)strcspn(word, "\n"), word);
     if (cache[0] != '/')

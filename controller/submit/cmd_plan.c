@@ -27,8 +27,7 @@
 
 static const struct option_row options[] = {
     {"set", 's', OPTION_LIST, "KEY=VALUE", "change a key of the spec: --set train.steps=100"},
-    {"gpu-memory", 0, OPTION_TEXT, "GIB,...", "plan memory for GPUs of these sizes in GiB: "
-                                              "80,15:fp32"},
+    {"gpu-memory", 0, OPTION_TEXT, "GIB,...", "plan memory for GPUs of these sizes in GiB: 80,15:fp32"},
     OPTION_JSON,
     {.name = NULL},
 };

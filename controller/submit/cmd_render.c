@@ -57,8 +57,7 @@ static int run(struct call *call)
 const struct command cmd_render = {
     .name = "render", .group = GROUP_HIDDEN, .where = COMMAND_THERE, .args = ARGS_FILE,
     .summary = "print the batch script of a job with launch: slurm",
-    .help = "Prints the script as submit would give it to Slurm, with job number 0 and attempt 1 "
-            "as "
-            "placeholders. Nothing is submitted.",
+    .help = "Prints the script as submit would give it to Slurm, with job number 0 and attempt 1 as placeholders. "
+            "Nothing is submitted.",
     .options = options, .run = run,
 };

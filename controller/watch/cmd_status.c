@@ -320,8 +320,7 @@ static int run(struct call *call)
     struct client *c;
     job_list_words words;
     if (options_has(&call->options, "watch") && call->json)
-        return err_set(&call->err, ERR_USAGE, "--watch and --json cannot be combined: --json "
-                       "prints one value");
+        return err_set(&call->err, ERR_USAGE, "--watch and --json cannot be combined: --json prints one value");
     if (wanted(call, &words) < 0 || client_open(&c, true, &call->err) < 0)
         return -1;
     const int rc = options_has(&call->options, "watch") ? watch(call, c) : show(call, c);

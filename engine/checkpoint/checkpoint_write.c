@@ -256,8 +256,7 @@ int checkpoint_commit(struct checkpoint_info *info, struct checkpoint_writing *w
     int rc = finish(info, w, state, l, err);
     w->disk_full = rc < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG);
     if (rc == 0 && lstat(w->path, &st) == 0)
-        rc = checkpoint_quarantine(aside, w->path, "another checkpoint of the same step was "
-                                                   "written in its place", err);
+        rc = checkpoint_quarantine(aside, w->path, "another checkpoint of the same step was written in its place", err);
     if (rc == 0)
         rc = fence_guard(root, err);
     if (rc == 0 && rename(w->tmp, w->path) < 0)

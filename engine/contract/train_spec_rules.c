@@ -191,8 +191,7 @@ static int resolution(const struct train_spec *s, const json_t *job, struct err 
     (void)job;
     if (s->encoders == ENCODERS_DCT_HASH && s->resolution % edge != 0)
         return err_set(err, ERR_USAGE,
-                       "train.data.resolution: %d is not a multiple of %d (data.dct_block x "
-                       "model.patch)",
+                       "train.data.resolution: %d is not a multiple of %d (data.dct_block x model.patch)",
                        s->resolution, edge);
     return 0;
 }
@@ -393,8 +392,7 @@ const struct train_rule *train_spec_rules(void)
         {"train.steps", steps},
         {"train.schedule.warmup|train.steps", warmup},
         {"train.sample.before|train.sample.after|train.data.encoders", pictures},
-        {"train.sample.before|train.sample.after|train.sample.cfg|train.caption_dropout|"
-         "train.data.encoders", guidance},
+        {"train.sample.before|train.sample.after|train.sample.cfg|train.caption_dropout|train.data.encoders", guidance},
         {"train.prior|train.prior.path|train.data.encoders", prior},
         {"train.validate|train.validate.prompts", prompts},
         {"train.validate.prompts|train.data.encoders", prompts_source},

@@ -304,8 +304,7 @@ int backend_open(const char *backend, const char *precision, struct err *err)
 {
     struct err why = {0};
     if (!is(backend, "auto") && !is(backend, "cpu") && !is(backend, "cuda"))
-        return err_set(err, ERR_USAGE, "there is no backend \"%.40s\"; choose auto, cpu or "
-                       "cuda", backend);
+        return err_set(err, ERR_USAGE, "there is no backend \"%.40s\"; choose auto, cpu or cuda", backend);
     if (!is(precision, "auto") && !is(precision, "fp32") && !is(precision, "bf16"))
         return err_set(err, ERR_USAGE, "there is no precision \"%.40s\"; choose auto, fp32 or "
                        "bf16", precision);

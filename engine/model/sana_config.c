@@ -34,9 +34,8 @@ static int parse_name(struct model_config *c, struct config_reader *s)
             return 0;
         }
     return err_set(s->err, ERR_USAGE,
-                   "model.model is \"%.60s\"; supported: SanaMS with depth, hidden_size and "
-                   "num_heads, or SanaMS_600M_P1_D28, 1600M_P1_D20, 2400M_P1_D30, "
-                   "3200M_P1_D40, 4800M_P1_D60", name);
+                   "model.model is \"%.60s\"; supported: SanaMS with depth, hidden_size and num_heads, or "
+                   "SanaMS_600M_P1_D28, 1600M_P1_D20, 2400M_P1_D30, 3200M_P1_D40, 4800M_P1_D60", name);
 }
 
 /* The activations of the gated Mix-FFN: only the published choice. */

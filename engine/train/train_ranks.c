@@ -333,8 +333,7 @@ void train_ranks_summary(const struct train *t, const struct train_traffic *befo
     double steps = (double)(now.step - before->step), mib = steps * (1 << 20);
     if (t->env->world_size == 1 || steps < 1)
         return;
-    printf("ranks: %.1f %% of the time waiting for communication; %.2f MiB per step to "
-           "other ranks",
+    printf("ranks: %.1f %% of the time waiting for communication; %.2f MiB per step to other ranks",
            100 * (now.wait_s - before->wait_s) / (now.at_s - before->at_s),
            (double)(now.moved - before->moved) / mib);
     const struct dist_bootstrap *m = rendezvous_exchange(t->rendezvous);
