@@ -89,8 +89,25 @@ def statement_end(tokens, i, last):
     return j if assigns or second.text == "(" and partner(tokens, i + 1) == j - 1 else None
 
 
+def is_size(tokens, i):
+    """Is the number at i a part of a declared size or of an allocation, where one more changes nothing?"""
+    depth, j = 0, i
+    while j > 0 and tokens[j].text not in (";", "{", "}") and depth >= 0:
+        depth += (tokens[j].text in ")]") - (tokens[j].text in "([")
+        j -= 1
+    if tokens[j + 1].text == "(":
+        return tokens[j].text in ("malloc", "calloc", "realloc")
+    if tokens[j + 1].text != "[":
+        return False
+    while j > 0 and tokens[j].text not in (";", "{", "}", "=", "(", "->", "."):
+        j -= 1
+    return tokens[j].text in (";", "{", "}") and tokens[j + 1].type == tokens[j + 2].type == "name"
+
+
 def sites(source):
-    """(kind, start, end, replacement) of each place where a fault fits."""
+    """(kind, start, end, replacement) of each place where a fault fits, but for memory that is not freed, or not
+    there: those are found by sanitizers and tests/attack.
+    """
     tokens = [Token(m.lastgroup, m.group(), m.start()) for m in TOKEN.finditer(source) if m.lastgroup != "skip"]
     for first, last in bodies(tokens):
         for i in range(first + 1, last):
@@ -102,11 +119,12 @@ def sites(source):
                 yield "sign", t.at, end, "-" if t.text == "+" else "+"
             elif t.type == "number" and re.fullmatch(r"\d+[uUlL]*|0x[0-9a-fA-F]+", t.text):
                 digits = t.text.rstrip("uUlL")
-                if before.text != "[" or not tokens[i - 3].type == "name":  # not a declared size
+                if not is_size(tokens, i):
                     yield "constant", t.at, end, str(int(digits, 0 if "x" in digits else 10) + 1) + t.text[len(digits):]
             elif t.text == "return" and [x.text for x in tokens[i + 1:i + 4]] == ["-", "1", ";"]:
                 yield "return", t.at, tokens[i + 3].at, "return 0"
-            elif t.text == "return" and re.match(r"err_\w+$|fail", after.text) and tokens[i + 2].text == "(":
+            elif t.text == "return" and re.match(r"err_\w+$|fail", after.text) and tokens[i + 2].text == "(" and \
+                    tokens[i + 5].text != "ERR_MEMORY":
                 close = tokens[partner(tokens, i + 2)].at + 1
                 yield "return", t.at, close, "return (%s, 0)" % source[after.at:close]
             elif t.text in ("if", "while") and after.text == "(":
@@ -117,7 +135,7 @@ def sites(source):
             if before.text in (";", "{", "}", "else") or \
                before.text == ")" and tokens[partner(tokens, i - 1, -1) - 1].text in ("if", "for", "while"):
                 semicolon = statement_end(tokens, i, last)
-                if semicolon:
+                if semicolon and t.text not in ("free", "json_decref"):
                     yield "delete", t.at, tokens[semicolon].at, NOTHING
 
 

@@ -95,9 +95,14 @@ static void a_back_off_ends_the_processes(void **state)
     line(1, 0, DETACHED);
     line(1, 2, DETACHED);
     spawned(2);
+    now += 1000;
     killed(2, 1, 9);
     line(2, 0, DETACHED);
+    now += 500;
     expect(line(2, 2, DETACHED), "generation_ended SIGNAL(15) TIMER(3000)");
+    /* The two that live have worked until the failure, and lost the time since, as if they had ended now. */
+    expect(field("goodput"), "{\"rank_ms\":4500,\"productive\":0,\"replayed\":3000,\"init\":0,\"data\":0,\"checkpoint\":0,"
+                             "\"disk\":0,\"hang\":0,\"restart\":1500,\"queued\":0,\"paused\":0}");
     exited(2, 0, 74);
     expect(exited(2, 2, 74), "rank_exited TIMER(-1) CLEANUP(2)"); /* it is not told twice */
     expect(cleaned(true), "restart_scheduled TIMER(5000)");

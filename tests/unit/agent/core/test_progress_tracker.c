@@ -34,6 +34,30 @@ static void encoded_samples_are_gained(void **state)
     progress_tracker_fini(&p);
 }
 
+/* The first line of a generation says where it begins, and of how many steps; what it does not say stays. */
+static void a_generation_begins(void **state)
+{
+    struct progress_tracker p;
+    json_t *full = json_pack("{s:i, s:i}", "steps", 500, "resume_step", 40), *empty = json_object();
+    (void)state;
+    progress_tracker_init(&p, 0);
+    progress_tracker_started(&p, full, 7000);
+    assert_int_equal(p.steps, 500);
+    assert_int_equal(p.step, 40);
+    assert_int_equal(p.checkpoint, 40);
+    assert_int_equal(p.started_ms, 7000);
+    assert_int_equal(p.last_step_ms, 7000);
+    p.checkpoint = 60;
+    progress_tracker_started(&p, empty, 8000);
+    assert_int_equal(p.steps, 500);
+    assert_int_equal(p.step, 40);
+    assert_int_equal(p.checkpoint, 60); /* a newer one than it began with */
+    assert_int_equal(p.started_ms, 8000);
+    json_decref(full);
+    json_decref(empty);
+    progress_tracker_fini(&p);
+}
+
 /* Phases of a step are in its event if the line has them, and no nulls if it has not: most events are
  * of such programs. */
 static void phases_are_passed_on(void **state)
@@ -107,7 +131,7 @@ static void the_end_has_the_loss_of_a_step_that_was_not_told(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(encoded_samples_are_gained),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_generation_begins), cmocka_unit_test(encoded_samples_are_gained),
                                        cmocka_unit_test(phases_are_passed_on),
                                        cmocka_unit_test(a_first_step_is_new_from_the_begin),
                                        cmocka_unit_test(the_end_has_the_loss_of_a_step_that_was_not_told)};
