@@ -82,7 +82,7 @@ def statement_end(tokens, i, last):
     assigns = first.text in ASSIGN
     j = i
     while j < last and tokens[j].text != ";":
-        if tokens[j].text in "{}:" and not assigns:
+        if tokens[j].text in (")", "]", "}") or tokens[j].text in ("{", ":") and not assigns:
             return None
         assigns = assigns or tokens[j].text in ASSIGN
         j = partner(tokens, j) + 1 if tokens[j].text in "([{" else j + 1

@@ -41,6 +41,8 @@ static const struct {
      "rank 0 was killed by SIGKILL (9) (rank_crash)", true},
     {"generation_ended", "{\"generation\":1,\"cause\":\"none\",\"text\":\"every rank exited with 0\"}",
      "every rank exited with 0", false},
+    {"generation_ended", "{\"generation\":4,\"text\":\"all ended\"}", "all ended", false},
+    {"generation_ended", "{\"generation\":4,\"cause\":\"hang_step\"}", "generation 4 ended", true},
     {"restart_scheduled", "{\"generation\":2,\"delay_ms\":0,\"text\":\"x\"}",
      "restarting now as generation 2", true},
     {"restart_scheduled", "{\"generation\":3,\"delay_ms\":5000}", "restarting in 5.0s as generation 3",
