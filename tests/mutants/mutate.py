@@ -259,7 +259,9 @@ class Builder:
         return (path[:-2] + ".o" if code else None), code != self.bare[m.path]
 
     def link(self, source, target, mutant):
-        """The program with the mutant in place of its own object; sources of tests are compiled once."""
+        """The program with the mutant in place of its own object, or None: the test has functions of this name, in
+        place of those. Sources of tests are compiled once.
+        """
         out, words = self.folder + target[5:], []
         os.makedirs(os.path.dirname(out), exist_ok=True)
         command = self.command(source, target)
@@ -277,9 +279,9 @@ class Builder:
         if os.path.islink(out):
             os.remove(out)
         text, code = run(words)
-        if code != 0:
+        if code != 0 and "multiple definition" not in text:
             sys.exit("%s\nmutate.py: cannot link %s" % (text, target))
-        return out
+        return out if code == 0 else None
 
 
 def contains(program, symbols, cache={}):
@@ -323,6 +325,7 @@ def judge(b, m, seeds):
         return "not compiled", ""
     if not differs:
         return "equivalent", ""
+    tried = None
     symbols = set(re.findall(r" [TDBR] (\w+)$", run(["nm", made])[0], re.M))
     programs = [t for t in judges(m) if m.tests or contains(t, symbols)]
     links = [p for p in ("jobctl", "jobctl-agent") if contains("build/bin/" + p, symbols)]
@@ -332,9 +335,11 @@ def judge(b, m, seeds):
             for p in links:
                 b.link({"jobctl": "controller", "jobctl-agent": "agent"}[p] + "/main.c", "build/bin/" + p, made)
             links = []
-        if not passes(b, t, b.link(source, t, made), seeds):
+        program = b.link(source, t, made)
+        if program and not passes(b, t, program, seeds):
             return "noticed", t[len("build/obj/tests/"):]
-    return ("survived" if programs else "no test"), ""
+        tried = tried or program
+    return ("survived" if tried else "no test"), ""
 
 
 def main():

@@ -161,6 +161,7 @@ static void what_was_taken_is_told_by_gpu(void **state)
     nccl_log_line(&log, AT "Channel 00/0 : 8[0] -> 9[1] via P2P/CUMEM");
     nccl_log_line(&log, AT "Channel 00/0 : 7[3] -> 8[0] [send] via NET/IB/3/GDRDMA");
     json_t *body = nccl_log_judge(&log, plan, facts), *pairs = json_object_get(body, "pairs"), *one = json_array_get(pairs, 0);
+    assert_string_equal(json_string_value(json_object_get(body, "text")), "NCCL: P2P between 1 pair, NET between 1 pair");
     assert_int_equal(json_array_size(pairs), 1);
     assert_int_equal(json_integer_value(json_object_get(one, "a")), 7);
     assert_int_equal(json_integer_value(json_object_get(one, "b")), 4);
