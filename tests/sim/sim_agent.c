@@ -48,7 +48,8 @@ static void draw_plan(struct plan *p)
     p->lease = sim_chance() % 4 == 0;
     p->never_launched = sim_chance() % 60 == 0;
     p->never_acked = sim_chance() % 40 == 0;
-    p->killed = sim_chance() % 4 ? NEVER : now() + ms(sim_between(1, 150000));
+    p->killed = sim_chance() % 8 ? NEVER : now() + ms(sim_between(1, 150000));
+    p->killed_by = sim_chance() % 4 ? 0 : sim_between(1, 60);
     p->terminated = sim_chance() % 8 ? NEVER : now() + ms(sim_between(1, 150000));
     p->fenced = sim_chance() % 12 ? NEVER : now() + ms(sim_between(1000, 150000));
     p->full = sim_chance() % 8 ? NEVER : now() + ms(sim_between(3000, 100000));
@@ -76,7 +77,10 @@ static void agent(void *arg)
 static void pass(void)
 {
     while (sim_alive(host.agent) && !host.broken[0]) {
-        if (sim_turn() | ranks_listen() | peer_listen())
+        const bool acted = sim_turn() | ranks_listen() | peer_listen();
+        if (host.plan.killed <= now())
+            host_run();
+        if (acted)
             continue;
         rules_look();
         const int64_t ranks = ranks_due(), peer = peer_due(), agent = sim_due();

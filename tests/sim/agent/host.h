@@ -80,6 +80,7 @@ struct plan {
     bool never_launched, never_acked;
     int64_t killed, terminated, fenced, full, free; /* when, or NEVER; the spool's disk is full from, to */
     int64_t jumps;      /* the wall clock is set */
+    int64_t killed_by;  /* ... when this event has arrived; 0: not so */
     int64_t ends_s;     /* the machine ends, Unix time; 0: not known */
 };
 

@@ -111,6 +111,8 @@ static void take_event(const json_t *body)
         json_object_del(event, id[i]);
     if (*known && !json_equal(*known, event))
         broke("event %lld (%s) is another one when it is sent again", (long long)seq, kind);
+    if (seq == host.plan.killed_by)
+        host.plan.killed = now();
     if (!*known)
         rules_event(*known = json_incref(event));
     json_decref(event);

@@ -175,11 +175,13 @@ static void on_generation_ended(const json_t *body, int64_t at)
 static void on_scheduled(const json_t *body, int64_t at)
 {
     const int64_t delay = number(body, "delay_ms");
-    if (delay > host.plan.backoff_max_ms * 5 / 4 + 1)
-        broke("the next start waits %lld ms", (long long)delay);
     r.next_at = at + ms(delay);
     r.scheduled = true;
     r.without += r.gained == 0;
+    int64_t least = r.without < 2 ? 0 : host.plan.backoff_min_ms << (r.without - 2);
+    least = least < host.plan.backoff_max_ms ? least : host.plan.backoff_max_ms;
+    if (delay < least || delay > least + least / 4 || delay > host.plan.backoff_max_ms)
+        broke("the next start waits %lld ms after %d failures", (long long)delay, r.without);
     if (r.without > host.plan.restarts)
         broke("%d restarts without progress; %lld were permitted", r.without, (long long)host.plan.restarts);
 }
