@@ -96,6 +96,14 @@ int64_t hang_rules_silent_ms(const struct hang_rules *r, int64_t watched_ms, int
     return hang_rules_doubled_ms(usual > least ? usual : least, false_alarms);
 }
 
+int64_t hang_rules_background_ms(const struct hang_rules *r, int64_t rhythm_ms, int false_alarms)
+{
+    if (r->engine || r->silent_ms > 0 || r->step_ms > 0 || rhythm_ms <= 0)
+        return -1;
+    const int64_t least = HANG_RHYTHMS * rhythm_ms;
+    return hang_rules_doubled_ms(least > HANG_SILENT_NEW_MS ? least : HANG_SILENT_NEW_MS, false_alarms);
+}
+
 /* A step of the engine may be judged after 5 s. */
 int64_t hang_rules_window_ms(const struct hang_rules *r)
 {

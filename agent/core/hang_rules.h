@@ -58,6 +58,9 @@ bool hang_rules_files_count(enum flight_phase phase);
  * between two reports of steps (0: not regular), and the number of false alarms; -1: not watched. */
 int64_t hang_rules_silent_ms(const struct hang_rules *r, int64_t watched_ms, int64_t longest_ms, int64_t rhythm_ms,
                              int false_alarms);
+/* The deadline for main threads without work, if others show signs of life; -1: not watched, because a limit is set or
+ * there is no rhythm. */
+int64_t hang_rules_background_ms(const struct hang_rules *r, int64_t rhythm_ms, int false_alarms);
 /* An automatic deadline after this many false alarms. */
 int64_t hang_rules_doubled_ms(int64_t deadline_ms, int false_alarms);
 

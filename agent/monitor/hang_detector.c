@@ -29,6 +29,8 @@ struct seen {
     int64_t  quiet_ms;   /* nothing in its page has changed */
     int64_t  idle_ms;    /* no sign of life at all */
     int64_t  mute_ms;    /* no output */
+    int64_t  main_ms;    /* no output, no work of a main thread or on a GPU, and no wait for a disk */
+    bool     main_known; /* a main thread has worked: their work can be seen */
     int64_t  unsampled_ms; /* since the last sample */
     int64_t  uncounted_ms; /* since the last window of its counters, or the last sign of life */
     int64_t  stopped_ms; /* by a signal */
@@ -400,6 +402,30 @@ static bool judge_silence(struct hang_detector *h, const struct hang_detector_ra
            !excuse(h, &h->warned, out);
 }
 
+/* Threads in the background, such as a logger, are no sign of life for ever: a job that reported steps regularly hangs
+ * if no main thread has worked for as long as a job without reports may be silent. */
+static bool judge_background(const struct hang_detector *h, const struct hang_detector_rank *ranks,
+                             struct hang_detector_verdict *out)
+{
+    const int64_t usual = step_pace_usual_ms(&h->silence.pace);
+    const int64_t limit = hang_rules_background_ms(&h->rules, usual, h->silence.false_alarms);
+    int64_t idle = h->silence.pace.since_ms;
+    for (int i = 0; i < h->n; i++) {
+        if (ranks[i].alive && (!h->seen[i].main_known || ranks[i].state == 't'))
+            return false;
+        if (ranks[i].alive && h->seen[i].main_ms < idle)
+            idle = h->seen[i].main_ms;
+    }
+    if (limit < 0 || idle < limit)
+        return false;
+    start_verdict(out, h, idle, limit);
+    text_append(out->text, sizeof(out->text),
+                "%s reported a step or worked in a main thread for %.1f s (limit %.1f s; a step usually takes %.1f s): "
+                "only threads in the background work", h->n > 1 ? " has" : " hangs: it has not", (double)idle / 1000,
+                (double)limit / 1000, (double)usual / 1000);
+    return true;
+}
+
 /* hang.step of a command without pages: output is the only sign of its steps. */
 static bool judge_output(const struct hang_detector *h, const struct hang_detector_rank *ranks,
                          struct hang_detector_verdict *out)
@@ -433,7 +459,11 @@ static void look_at_use(struct hang_detector *h, struct seen *s, const struct ha
     const bool printed = r->use.output_bytes > s->activity.last.output_bytes;
     const bool counted = r->use.counted_ms == 0 || r->use.counted_ms != s->activity.last.counted_ms;
     const bool stuck = r->page->pid && waits(r->page) && !s->moved;
-    const bool life = activity_take(&s->activity, &h->silence.norm, &r->use, stuck) != 0;
+    const unsigned signs = activity_take(&s->activity, &h->silence.norm, &r->use, stuck);
+    const bool life = signs != 0;
+    const bool shown = (signs & (1u << ACTIVITY_OUTPUT | 1u << ACTIVITY_GPU)) != 0;
+    s->main_known = s->main_known || s->activity.main_works;
+    s->main_ms = shown || s->activity.main_works || r->use.blocked ? 0 : s->main_ms + s->unsampled_ms;
     s->idle_ms = life ? 0 : s->idle_ms + (counted ? s->uncounted_ms : 0);
     s->uncounted_ms = life || counted ? 0 : s->uncounted_ms;
     s->mute_ms = printed ? 0 : s->mute_ms + s->unsampled_ms;
@@ -479,7 +509,7 @@ static void forgive(struct hang_detector *h)
 {
     for (int i = 0; i < h->n; i++) {
         struct seen *s = &h->seen[i];
-        s->quiet_ms = s->idle_ms = s->mute_ms = s->unsampled_ms = s->uncounted_ms = s->stopped_ms = 0;
+        s->quiet_ms = s->idle_ms = s->mute_ms = s->main_ms = s->unsampled_ms = s->uncounted_ms = s->stopped_ms = 0;
     }
 }
 
@@ -511,7 +541,7 @@ bool hang_detector_look(struct hang_detector *h, const struct hang_detector_rank
     if (traced || h->thaw_ms > 0)
         forgive(h);
     return judge(h, ranks, out) || (last >= 0 && judge_silence(h, ranks, last, out)) ||
-           judge_output(h, ranks, out);
+           (last >= 0 && judge_background(h, ranks, out)) || judge_output(h, ranks, out);
 }
 
 /* --- creation and release ---------------------------------------------------------------- */

@@ -159,6 +159,28 @@ static void a_job_that_prints_steps_regularly_hangs_sooner(void **state)
     assert_false(all_do(&sleeps, 9 * MINUTE));
 }
 
+/* A logger in a thread of its own; an evaluation, whose main threads work. */
+static void threads_in_the_background_delay_the_verdict(void **state)
+{
+    (void)state;
+    begin(&automatic, NULL, RANKS);
+    for (int i = 0; i < 30; i++) {
+        hang_detector_step(h);
+        ranks[0].use.main_us += 2000;
+        ranks[1].use.main_us += 2000;
+        assert_false(all_do(&trains, 1000));
+    }
+    for (int i = 0; i < 3600; i++) {
+        ranks[i % 2].use.main_us += 2000; /* one of them evaluates while the other one waits */
+        assert_false(all_do(&compiles, 1000));
+    }
+    const int64_t since = now;
+    assert_true(all_do(&compiles, HOUR));
+    assert_in_range(now - since, HANG_SILENT_NEW_MS - 2000, HANG_SILENT_NEW_MS + 2000);
+    assert_string_equal(verdict.text, "none of 2 ranks has reported a step or worked in a main thread for 600.0 s "
+                                      "(limit 600.0 s; a step usually takes 1.0 s): only threads in the background work");
+}
+
 /* A network file system that writes a checkpoint; an evaluation longer than training, with its work. */
 static void a_long_pause_between_steps_is_no_hang(void **state)
 {
@@ -397,6 +419,7 @@ static void frozen_together_and_thawed_apart_is_none(void **state)
 /* The engine computes, but a step takes longer than any before. */
 static bool slow_step(int64_t ms)
 {
+    memset(page, 0, sizeof(page)); /* that of a new generation */
     hang_detector_begin(h, now);
     steps(60);
     return all_do(&compiles, ms);
@@ -430,6 +453,7 @@ static void a_rank_that_sleeps_is_no_false_alarm(void **state)
     (void)state;
     begin(&engine, NULL, 1);
     for (int i = 0; i < 6; i++) {
+        memset(page, 0, sizeof(page));
         hang_detector_begin(h, now);
         steps(60);
         assert_true(all_do(&sleeps, 7000));
@@ -465,6 +489,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(silence_of_ten_minutes_is_one_in_the_first_hour),
         TEST(a_job_that_prints_steps_regularly_hangs_sooner),
+        TEST(threads_in_the_background_delay_the_verdict),
         TEST(a_long_pause_between_steps_is_no_hang),
         TEST(later_it_is_four_times_the_longest_quiet_time),
         TEST(it_is_never_less_than_a_minute),
