@@ -13,9 +13,7 @@
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
-/* With pipefail a shell ends so if a reader has left a pipe; no program failed. */
 enum { CODE_PIPE = 128 + 13 };
-#define SAYS_PIPE "a program wrote into a pipe whose reader had ended (find ... | head); add `|| true` to that line"
 
 /* One row per cause: name, whether the same run may succeed on a retry, and meaning. */
 static const struct {
@@ -266,7 +264,7 @@ static void classify_output(struct verdict *out, const struct evidence *e)
     out->echo = out->echo || (e->stop_asked && (why.interrupted || why.kind == FAILURE_SILENT));
     const bool vague = why.kind != FAILURE_EXCEPTION && why.kind != FAILURE_CRASH;
     if (e->exit_code == CODE_PIPE && why.kind == FAILURE_SILENT)
-        snprintf(why.text, sizeof(why.text), SAYS_PIPE);
+        snprintf(why.text, sizeof(why.text), "a program " FAILURE_PIPE);
     const bool other = out->line[0] && !strstr(why.text, out->line) && why.kind != FAILURE_LAUNCHER;
     say_exit(out, e, other && (vague || !out->echo) ? out->line : why.text);
 }

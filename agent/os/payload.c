@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/os/shell_trap.h"
 #include "engine/base/err.h"
 #include "engine/base/json_file.h"
 #include "engine/base/safe_open.h"
@@ -74,16 +75,18 @@ void payload_shell_inside(const char *argv[PAYLOAD_WORDS], const char *text, con
 }
 
 /* argv gets the command of a shell text. */
-static int shell_argv(const char *argv[PAYLOAD_WORDS], char path[PATH_BYTES], const char *text, const char *run_dir,
-                      const char *name, bool inside, struct err *err)
+static int shell_argv(const char *argv[PAYLOAD_WORDS], char path[PATH_BYTES], char trapped[PAYLOAD_TRAPPED],
+                      const char *text, const char *run_dir, const char *name, bool inside, struct err *err)
 {
     const bool argument = strlen(text) <= PAYLOAD_ARGUMENT;
+    const char *bash = inside ? NULL : find_bash();
     if (!argument && write_file(path, run_dir, name, NULL, text, err) < 0)
         return -1;
     if (inside)
         payload_shell_inside(argv, argument ? text : NULL, path);
     else
-        payload_shell(argv, find_bash(), argument ? text : NULL, path);
+        payload_shell(argv, bash, bash && shell_trap(trapped, PAYLOAD_TRAPPED, text) ? trapped : argument ? text : NULL,
+                      path);
     return 0;
 }
 
@@ -155,8 +158,10 @@ int payload_make(struct payload *out, const json_t *spec, const char *run_dir, c
     if (!run == !train)
         return err_set(err, ERR_USAGE, "a job needs one of `run:` and `train:`");
     if ((reads_spec(spec) && write_file(p->spec_path, run_dir, "spec.json", spec, NULL, err) < 0) ||
-        (run ? shell_argv(p->argv, p->run_path, run, run_dir, "run.sh", inside, err) : engine_argv(p, engine, err)) < 0 ||
-        (setup && shell_argv(p->setup_argv, p->setup_path, setup, run_dir, "setup.sh", inside, err) < 0))
+        (run ? shell_argv(p->argv, p->run_path, p->run_text, run, run_dir, "run.sh", inside, err)
+             : engine_argv(p, engine, err)) < 0 ||
+        (setup &&
+         shell_argv(p->setup_argv, p->setup_path, p->setup_text, setup, run_dir, "setup.sh", inside, err) < 0))
         return -1;
     if (fetch_argv(p, engine, spec, err) < 0)
         return -1;

@@ -14,7 +14,7 @@
 
 struct err;
 
-enum { PAYLOAD_ARGUMENT = 64 * 1024, PAYLOAD_WORDS = 8 };
+enum { PAYLOAD_ARGUMENT = 64 * 1024, PAYLOAD_WORDS = 8, PAYLOAD_TRAPPED = 8 * 1024 };
 
 struct payload {
     const char *argv[PAYLOAD_WORDS];       /* command of a rank */
@@ -24,6 +24,7 @@ struct payload {
     const char *workdir;
     char        spec_path[4096]; /* path of spec.json; "": nobody reads it */
     char        run_path[4096], setup_path[4096]; /* "": the text is passed as an argument */
+    char        run_text[PAYLOAD_TRAPPED], setup_text[PAYLOAD_TRAPPED]; /* with a trap (agent/os/shell_trap.h), or "" */
 };
 
 /* Strings point into `spec`, `train` (the path of jobctl-train) and *out. The spec is written to RUN_DIR/spec.json if

@@ -6,11 +6,13 @@
 #include "agent/printed/failure_reason.h"
 
 #include <ctype.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/printed/printed_progress.h"
+#include "agent/os/shell_trap.h"
 #include "engine/base/text_append.h"
 #include "engine/base/utf8.h"
 
@@ -315,6 +317,23 @@ static void find_shell(struct crash *out, const char *text, const char *command)
     }
 }
 
+/* A command that failed without a message: bash printed its line (agent/os/shell_trap.h). */
+static bool take_silent(struct failure_reason *out, const char *text, const char *command)
+{
+    const char *at = NULL, *code;
+    for (const char *p = text; (p = strstr(p, SHELL_TRAP_HEAD)); p += strlen(SHELL_TRAP_HEAD))
+        at = p + strlen(SHELL_TRAP_HEAD);
+    if (!at || !(code = strstr(at, SHELL_TRAP_SAYS)))
+        return false;
+    const struct text_line of = nth_line(command, atoi(at));
+    const bool pipe = atoi(code + strlen(SHELL_TRAP_SAYS)) == 128 + SIGPIPE;
+    out->kind = FAILURE_SHELL;
+    snprintf(out->text, sizeof(out->text), "line %d of the command%s%.*s%s %s", atoi(at), of.n ? " (" : "",
+             (int)utf8_fit(of.at, of.n, 80), of.n ? of.at : "", of.n > 80 ? "...)" : of.n ? ")" : "",
+             pipe ? FAILURE_PIPE : "failed without a message");
+    return true;
+}
+
 /* --- a line of trouble ------------------------------------------------------------------ */
 
 static const char *const words[] = {
@@ -539,7 +558,8 @@ void failure_reason_read(struct failure_reason *out, const char *text, const cha
         take_text(out, FAILURE_CRASH, crash.text, strlen(crash.text));
     } else if (!take_table(out, text)) {
         const struct text_line line = find_trouble(text);
-        take_text(out, line.n ? FAILURE_LINE : FAILURE_SILENT, line.at, utf8_fit(line.at, line.n, LINE_SHOWN));
+        if (line.n || !take_silent(out, text, command))
+            take_text(out, line.n ? FAILURE_LINE : FAILURE_SILENT, line.at, utf8_fit(line.at, line.n, LINE_SHOWN));
     }
     if (out->kind != FAILURE_EXCEPTION)
         out->passing = has_passing(text);

@@ -16,6 +16,9 @@
 /* A line with the main program's interpreter, which the agent appends to the output. */
 #define FAILURE_INTERPRETER "--- interpreter: "
 
+/* Code 141 of a shell with pipefail: a reader has left a pipe, and no program failed. */
+#define FAILURE_PIPE "wrote into a pipe whose reader had ended (find ... | head); add `|| true` to that line"
+
 enum { FAILURE_REASON = 440 };
 
 enum failure_kind {

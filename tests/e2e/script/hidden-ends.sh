@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What a script's end hides: exit code 0 of a pipe, of an echo or of a shell that waits for nothing is a success in
-# doubt; a failure because another rank had ended says so; a pipe without a reader is not a killed program.
+# doubt; a failure because another rank had ended says so; a pipe without a reader is not a killed program, and a
+# command that fails without a message is named.
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
 . "$TOP/tests/e2e/expect.sh"
 
@@ -20,10 +21,25 @@ job tee 1 "sh -c 'python3 bad.py 2>&1 | tee log'" |
 grep 'and only 9 of 200 steps were reported' "$WORK/tee.why"
 job echo 1 "python3 bad.py || true; echo done" | grep "succeeded.*ends with bad.py:3: KeyError"
 job nohup 1 "nohup tail -f /dev/null >/dev/null 2>&1 &" |
-    grep 'succeeded.*but 1 process was still running and was ended: [0-9]* (tail); leave out `&`'
+    grep 'succeeded.*but 1 process was still running and was ended: [0-9]* ([a-z]*); leave out `&`'
 job fine 1 "seq 3 | tail -n 1" | grep '"reason":"every rank exited with code 0"'
 job pipe 1 'first=$(yes | head -n 1)
-echo "$first"' | grep 'exited with code 141: a program wrote into a pipe whose reader had ended'
+echo "$first"' | grep 'exited with code 141: line 1 of the command (first=$(yes | head -n 1)) wrote into a pipe'
+job pipes 1 'yes | head -n 1' | grep 'exited with code 141: a program wrote into a pipe whose reader had ended'
+job arith 1 'n=0
+for f in *.py; do
+  ((n++))
+done
+echo "$n files"' | grep 'exited with code 1: line 3 of the command (((n++))) failed without a message'
+job inside 1 'f() {
+  grep -q nothing "$1"
+}
+f bad.py
+python3 -c 1' | grep 'line 2 of the command (grep -q nothing \\"$1\\") failed without a message'
+job words 1 'cd /
+python3 -c "raise KeyError(7)"' | grep 'exited with code 1: <string>:1: KeyError: 7'
+job quiet 1 'cd /
+exit 7' | grep 'exited with code 7; no reason was printed'
 mkfifo "$WORK/ended" # rank 1 reads it until rank 0 has ended
 job uneven 2 'if [ "$RANK" = 0 ]; then exec 3>ended; exit 0; fi
 cat ended; timeout 0.5 tail -f /dev/null || true
