@@ -31,7 +31,7 @@
 #include "controller/remote/agent_listener.h"
 #include "engine/base/err.h"
 
-enum { PATIENCE_MS = 20000, MANY = 4 * 1024 * 1024 };
+enum { PATIENCE_MS = 20000, MANY = 16 * 1024 * 1024 };
 
 /* One end of a connection, and what came to it. */
 struct end {
