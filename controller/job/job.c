@@ -263,6 +263,24 @@ static void note_placed(struct job *job, const json_t *body)
     job->texts->unplaced[0] = job->texts->absent[0] = job->texts->lease[0] = 0;
 }
 
+/* Of several nodes only the number is for people. */
+static void note_plan(struct job *job, const json_t *body)
+{
+    const char *gpus = field_text(body, "gpus");
+    json_t *uuids = json_array(), *rank;
+    size_t i;
+    for (const char *at = field_text(body, "uuids"); *at; at += strcspn(at, ","), at += *at == ',')
+        json_array_append_new(uuids, json_text_n(at, strcspn(at, ",")));
+    json_array_foreach (json_object_get(body, "ranks"), i, rank)
+        if (!gpus[0] && json_is_string(json_object_get(rank, "gpu")))
+            json_array_append(uuids, json_object_get(rank, "gpu"));
+    json_t *text = gpus[0] ? json_text(gpus) : json_text_f("%zux", json_array_size(uuids));
+    if (job->nodes.placed && json_array_size(uuids) > 0)
+        json_object_set_new(job->nodes.placed, "planned", json_make("{s:O, s:O}", "gpus", text, "uuids", uuids));
+    json_decref(text);
+    json_decref(uuids);
+}
+
 /* One entry per node: the newest loss. unusable: the job cannot run there. */
 static void note_lost(struct job *job, const json_t *body, const char *key, bool unusable, int64_t at_ms)
 {
@@ -363,6 +381,8 @@ void job_note(struct job *job, enum event_kind kind, const json_t *body, int64_t
             note_lost(job, body, "node", true, at_ms);
     } else if (kind == EVENT_NODE_LOST) {
         note_lost(job, body, "name", false, at_ms);
+    } else if (kind == EVENT_PLAN) {
+        note_plan(job, body);
     } else if (kind == EVENT_CLOCK) {
         note_clock(job, body);
     } else if (kind == EVENT_CHECKPOINT) {

@@ -102,7 +102,8 @@ struct job_times {
 
 /* The nodes of its attempts; changed by job_note(). */
 struct job_nodes {
-    json_t *placed;                     /* how the newest attempt was placed: job_core.h */
+    json_t *placed;                     /* how the newest attempt was placed: job_core.h; with `planned`, the GPUs
+                                         * of its plan: {gpus: for people, uuids: []} */
     json_t *names;                      /* NULL: one, or not known yet */
     json_t *lost;                       /* [{name, text, at_ms}] nodes that attempts lost */
 };

@@ -297,6 +297,8 @@ static const struct field {
     {"submitted_at", "SUBMITTED", format_time, false, false, 1},
     {"started_at", "STARTED", format_time, false, false, 1},
     {"ended_at", "ENDED", format_time, false, false, 1},
+    {"host", "HOST", format_text, false, true, 7},
+    {"gpus", "GPUS", format_text, true, true, 8},
     {"reason", "REASON", format_text, false, true, TABLE_BELOW},
 };
 /* clang-format on */
@@ -334,15 +336,19 @@ static int no_field(const char *name, size_t size, struct err *err)
                    near[0] ? near : "; fields: ", near[0] ? "" : list);
 }
 
-/* Only members of sweeps have one. */
-static bool has_point(const json_t *jobs)
+/* Of sweeps, other machines and GPUs: not shown where no job has one. */
+static bool is_empty(const struct field *f, const json_t *jobs)
 {
     size_t i;
     const json_t *row;
-    json_array_foreach (jobs, i, row)
-        if (json_object_size(json_object_get(row, "point")) > 0)
-            return true;
-    return false;
+    if (f->format != format_point && strcmp(f->name, "host") != 0 && strcmp(f->name, "gpus") != 0)
+        return false;
+    json_array_foreach (jobs, i, row) {
+        const json_t *v = json_object_get(row, f->name);
+        if (json_is_string(v) || json_object_size(v) > 0)
+            return false;
+    }
+    return true;
 }
 
 /* Parses the list of fields to show; at most FIELDS. */
@@ -350,9 +356,8 @@ static int choose(const struct field **chosen, const json_t *jobs, const char *n
 {
     int n = 0;
     if (!names) {
-        const bool points = has_point(jobs);
         for (int i = 0; i < FIELDS; i++)
-            if (fields[i].usual && (points || fields[i].format != format_point))
+            if (fields[i].usual && !is_empty(&fields[i], jobs))
                 chosen[n++] = &fields[i];
         return n;
     }

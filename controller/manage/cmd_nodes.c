@@ -11,8 +11,10 @@
 #include "controller/base/table.h"
 #include "controller/cli/command.h"
 #include "controller/cli/output.h"
+#include "controller/job/job_view.h"
 #include "controller/spec/config.h"
 #include "controller/spec/host_groups.h"
+#include "engine/base/clock.h"
 #include "engine/base/field.h"
 #include "engine/base/json_make.h"
 
@@ -22,7 +24,7 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
-enum { CELL = 300, COLUMNS = 5, TEST_COLUMNS = 2 };
+enum { CELL = 300, COLUMNS = 5, GPU_COLUMNS = 7, TEST_COLUMNS = 2, QUEUE_SHOWN = 10, FIGURES_MS = 2000 };
 
 struct cells {
     char        (*text)[CELL];
@@ -129,6 +131,80 @@ static void print_users(struct call *call, const json_t *nodes)
                     field_text(user, "text"));
 }
 
+/* ---- its GPUs, and who waits ---- */
+
+static void fill_gpu(const struct cells *c, int r, const json_t *node, const json_t *gpu)
+{
+    const json_t *now = json_object_get(gpu, "now"), *all = json_object_get(gpu, "memory_bytes");
+    const json_t *used = json_object_get(json_is_object(now) ? now : gpu, "memory_used_bytes");
+    const json_t *load = json_object_get(now, "load"), *job = json_object_get(gpu, "job");
+    char why[120] = "";
+    snprintf(cell(c, r, 0), CELL, "%s", field_text(node, "name"));
+    snprintf(cell(c, r, 1), CELL, "%lld", (long long)field_int(gpu, "index", 0));
+    snprintf(cell(c, r, 2), CELL, "%.60s", field_text(gpu, "name"));
+    for (int i = 3; i < 6; i++)
+        snprintf(cell(c, r, i), CELL, "-");
+    if (json_is_number(all))
+        job_view_bytes(cell(c, r, 3), CELL, json_integer_value(all));
+    if (json_is_number(all) && json_is_number(used))
+        job_view_bytes(cell(c, r, 4), CELL, json_integer_value(all) - json_integer_value(used));
+    if (json_is_number(load))
+        snprintf(cell(c, r, 5), CELL, "%lld%%", (long long)json_integer_value(load));
+    if (json_is_integer(job))
+        snprintf(cell(c, r, 6), CELL, "job %lld (%.64s)", (long long)json_integer_value(job), field_text(gpu, "job_name"));
+    else if (json_is_false(json_object_get(gpu, "healthy")))
+        snprintf(cell(c, r, 6), CELL, "not healthy: %.200s", field_text(gpu, "note"));
+    else
+        snprintf(cell(c, r, 6), CELL, "%s", plan_gpu_in_use(gpu, why, sizeof(why)) ? why : "free");
+}
+
+static int print_gpus(struct call *call, const json_t *nodes)
+{
+    static const struct table_column columns[GPU_COLUMNS] = {
+        {"NODE", false, 0, 0}, {"GPU", true, 0, 0}, {"MODEL", false, 3, 0}, {"MEMORY", true, 2, 0}, {"FREE", true, 0, 0},
+        {"LOAD", true, 1, 0}, {"USED BY", false, TABLE_BELOW, 0}};
+    struct cells c;
+    const json_t *node, *gpu;
+    size_t i, k;
+    int rows = 0;
+    json_array_foreach (nodes, i, node)
+        rows += (int)json_array_size(json_object_get(node, "gpus"));
+    if (rows == 0)
+        return 0;
+    if (cells_make(&c, rows, GPU_COLUMNS, &call->err) == 0) {
+        rows = 0;
+        json_array_foreach (nodes, i, node)
+            json_array_foreach (json_object_get(node, "gpus"), k, gpu)
+                fill_gpu(&c, rows++, node, gpu);
+        fputc('\n', call->out.file);
+        table_print(&call->out, columns, GPU_COLUMNS, c.list, NULL, rows);
+    }
+    cells_free(&c);
+    return c.text ? 0 : -1;
+}
+
+static void print_queue(struct call *call, const json_t *answer)
+{
+    const json_t *jobs = json_object_get(answer, "jobs"), *row;
+    char title[JOB_CELL];
+    size_t i;
+    json_array_foreach (jobs, i, row) {
+        job_view_title(title, sizeof(title), row);
+        fprintf(call->out.file, "%s  %s: %s\n", i ? "" : "\nThe queue:\n", title, field_text(row, "reason"));
+    }
+}
+
+/* Figures of GPUs come from a process that starts when they are asked for. */
+static bool has_figures(const json_t *nodes)
+{
+    const json_t *gpu;
+    size_t i;
+    json_array_foreach (json_object_get(json_array_get(nodes, 0), "gpus"), i, gpu)
+        if (!json_is_object(json_object_get(gpu, "now")) && !json_is_false(json_object_get(gpu, "healthy")))
+            return false;
+    return true;
+}
+
 static int print(struct call *call, const json_t *nodes)
 {
     static const struct table_column columns[COLUMNS] = {
@@ -141,19 +217,29 @@ static int print(struct call *call, const json_t *nodes)
         fill(&c, r, json_array_get(nodes, (size_t)r));
     if (rc == 0)
         table_print(&call->out, columns, COLUMNS, c.list, NULL, rows);
+    cells_free(&c);
+    if (rc == 0)
+        rc = print_gpus(call, nodes);
     if (rc == 0)
         print_users(call, nodes);
-    cells_free(&c);
     return rc;
 }
 
 static int list(struct call *call)
 {
     struct client *c;
-    json_t *answer = NULL;
-    int rc = -1;
-    if (client_open(&c, true, &call->err) == 0) {
-        rc = client_get(c, &answer, &call->err, "/v1/nodes");
+    json_t *answer = NULL, *queue = NULL;
+    int rc = client_open(&c, true, &call->err);
+    if (rc == 0) {
+        rc = client_get(c, &answer, &call->err, call->json ? "/v1/nodes" : "/v1/nodes?now=1");
+        for (int64_t end = clock_ms() + FIGURES_MS; rc == 0 && !call->json && clock_ms() < end &&
+                                                    !has_figures(json_object_get(answer, "nodes"));) {
+            clock_wait(-1, 50);
+            json_decref(answer);
+            rc = client_get(c, &answer, &call->err, "/v1/nodes?now=1");
+        }
+        if (rc == 0 && !call->json)
+            rc = client_get(c, &queue, &call->err, "/v1/jobs?states=pending&limit=%d", QUEUE_SHOWN);
         client_close(c);
     }
     if (rc == 0)
@@ -162,7 +248,10 @@ static int list(struct call *call)
         output_json(call, json_incref(answer));
     else if (rc == 0)
         rc = print(call, json_object_get(answer, "nodes"));
+    if (rc == 0)
+        print_queue(call, queue);
     json_decref(answer);
+    json_decref(queue);
     return rc;
 }
 
@@ -326,7 +415,7 @@ static int run(struct call *call)
 const struct command cmd_nodes = {
     .name = "nodes", .group = GROUP_MACHINES, .where = COMMAND_THERE,
     .args = ARGS_WORDS, .words = "[test|add|drain|resume|remove HOST...]",
-    .summary = "list machines, free resources, and whether they accept jobs",
+    .summary = "list machines, each GPU with its job and free memory, and the queue",
     .help = "`jobctl nodes test HOST...` logs in to hosts of launch: ssh, copies the programs and prints each host's "
             "resources, or the problem to fix first (exit code 1). `drain HOST --reason TEXT` lets a node finish its "
             "job and keeps others away; `resume` undoes this and clears the node's failures. `add` lists a host "

@@ -128,14 +128,19 @@ void fleet_free(const struct daemon *d, int64_t *cpus, int64_t *gpus)
         *gpus = 0;
 }
 
-void fleet_gpu_users(char *out, size_t size, const struct daemon *d)
+static int64_t held_by(const struct job *job, bool gpus)
 {
-    int64_t gpus = 0, first = 0, last = 0;
+    return gpus ? job->core.gpus : job->core.cpus;
+}
+
+void fleet_users(char *out, size_t size, const struct daemon *d, bool gpus)
+{
+    int64_t held = 0, first = 0, last = 0;
     size_t jobs = 0;
     char ids[160] = "";
     for (size_t i = 0; i <= d->active_jobs->begun.count; i++) {     /* by id; the last turn ends the last range */
         const struct job *job = i < d->active_jobs->begun.count ? active_jobs_begun(d->active_jobs, i) : NULL;
-        if (job && job->core.gpus == 0)
+        if (job && held_by(job, gpus) == 0)
             continue;
         if (first && (!job || job->core.id != last + 1)) {
             text_append(ids, sizeof(ids), "%s%lld", ids[0] ? ", " : "", (long long)first);
@@ -145,12 +150,12 @@ void fleet_gpu_users(char *out, size_t size, const struct daemon *d)
         }
         first = job && !first ? job->core.id : first;
         last = job ? job->core.id : last;
-        gpus += job ? job->core.gpus : 0;
+        held += job ? held_by(job, gpus) : 0;
         jobs += job != NULL;
     }
     out[0] = '\0';
     if (jobs > 0)
-        snprintf(out, size, "%lld in use by job%s %s", (long long)gpus, jobs == 1 ? "" : "s", ids);
+        snprintf(out, size, "%lld in use by job%s %s", (long long)held, jobs == 1 ? "" : "s", ids);
 }
 
 /* ---- the queue ---- */

@@ -64,8 +64,8 @@ void fleet_explain(struct daemon *d);
 /* Requests a scheduler pass. */
 void fleet_dirty(struct daemon *d);
 
-/* The jobs that hold GPUs of this machine: "4 in use by jobs 1-3, 7"; "": none. */
-void fleet_gpu_users(char *out, size_t size, const struct daemon *d);
+/* The jobs that hold GPUs of this machine, or CPU slots: "4 in use by jobs 1-3, 7"; "": none. */
+void fleet_users(char *out, size_t size, const struct daemon *d, bool gpus);
 
 /* The resources that no live attempt holds. */
 void fleet_free(const struct daemon *d, int64_t *cpus, int64_t *gpus);

@@ -15,6 +15,7 @@
 #include "controller/job/sweep.h"
 #include "controller/lifecycle/sweeps.h"
 #include "controller/nodes/fleet.h"
+#include "controller/remote/remote.h"
 #include "db/checkpoints.h"
 #include "engine/base/clock.h"
 #include "engine/base/err.h"
@@ -150,10 +151,15 @@ void job_json_reason(char *out, unsigned long size, const struct job *job)
         snprintf(wait, sizeof(wait), "%s", job->texts->unplaced);
     else
         sched_text(wait, sizeof(wait), &job->filed.verdict, clock_ms());
-    if (job->filed.verdict.word == SCHED_GPUS)
-        fleet_gpu_users(users, sizeof(users), job->daemon);
+    const enum sched_word word = job->filed.verdict.word;
+    const long long other = job->filed.verdict.other;
+    if (word == SCHED_GPUS || word == SCHED_CPUS)
+        fleet_users(users, sizeof(users), job->daemon, word == SCHED_GPUS);
     if (users[0])
         text_append(wait, sizeof(wait), " (%s)", users);
+    if (users[0] && other > 0)
+        text_append(wait, sizeof(wait), "; to use %s: jobctl edit %lld --set resources.%s=%lld", other == 1 ? "it" : "them",
+                    (long long)c->id, word == SCHED_GPUS ? "gpus" : "cpus", other);
     if (c->state == JOB_RECOVERING) {
         const bool full = job_core_disk_wait(c) && frees[0];
         snprintf(out, size, "%s%s%s%s%s", c->reason, wait[0] ? "; " : "", wait, full ? "; " : "", full ? frees : "");
@@ -161,6 +167,16 @@ void job_json_reason(char *out, unsigned long size, const struct job *job)
     }
     else
         snprintf(out, size, "%s%s%s", members, members[0] ? "; " : "", wait);
+}
+
+/* Where it runs, unless that is this machine. */
+static json_t *host_of(const struct job *job)
+{
+    const size_t more = json_array_size(job->nodes.names);
+    if (!job->core.live || job->need.remote == &remote_local)
+        return json_null();
+    return more > 1 ? json_text_f("%.80s+%zu", json_string_value(json_array_get(job->nodes.names, 0)), more - 1)
+                    : json_text(job->core.node);
 }
 
 json_t *job_json_of_job(const struct job *job)
@@ -183,6 +199,9 @@ json_t *job_json_of_job(const struct job *job)
                               ? job->live_stats.phase : "",
                               job->texts->channel_text);
     json_object_set_new(o, "members", sweeps_json(job->daemon, &row));
+    json_object_set_new(o, "host", host_of(job));
+    json_t *gpus = c->live ? json_object_get(json_object_get(job->nodes.placed, "planned"), "gpus") : NULL;
+    json_object_set_new(o, "gpus", gpus ? json_incref(gpus) : json_null());
     return add_live(o, &job->live_stats, since_ms ? now_ms - since_ms : 0);
 }
 
@@ -201,6 +220,8 @@ json_t *job_json_of_stored(struct daemon *d, const struct job_row *row)
     checkpoints_each(d->store, row->id, 8, newest_good, &checkpoint, NULL);
     json_t *o = job_json_make(row, checkpoint ? checkpoint : json_null(), json_null(), "", "");
     json_object_set_new(o, "members", sweeps_json(d, row));
+    json_object_set_new(o, "host", json_null());
+    json_object_set_new(o, "gpus", json_null());
     return o;
 }
 

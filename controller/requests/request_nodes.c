@@ -9,12 +9,31 @@
 #include "controller/base/daemon.h"
 #include "controller/base/utc.h"
 #include "controller/http/request.h"
+#include "controller/job/active_jobs.h"
+#include "controller/job/job.h"
 #include "controller/nodes/gpu_figures.h"
 #include "controller/nodes/hosts.h"
 #include "controller/nodes/machine_users.h"
 #include "controller/spec/spec_rules.h"
 #include "engine/base/err.h"
 #include "engine/base/json_make.h"
+
+/* The running job whose plan has this GPU, as `job` and `job_name`. */
+static void add_holder(struct daemon *d, json_t *gpu)
+{
+    json_t *uuid;
+    size_t k;
+    for (size_t i = 0; i < d->active_jobs->begun.count; i++) {
+        const struct job *job = active_jobs_begun(d->active_jobs, i);
+        const json_t *planned = job->core.live ? json_object_get(job->nodes.placed, "planned") : NULL;
+        json_array_foreach(json_object_get(planned, "uuids"), k, uuid) {
+            if (strcmp(json_string_value(uuid), field_text(gpu, "uuid")) != 0)
+                continue;
+            json_object_set_new(gpu, "job", json_integer(job->core.id));
+            json_object_set_new(gpu, "job_name", json_text(job->spec.name));
+        }
+    }
+}
 
 /* The GPUs of the facts; with ?now=1 each has "now", what it does at present, or null. */
 static json_t *gpus_of(struct daemon *d, bool now)
@@ -29,33 +48,36 @@ static json_t *gpus_of(struct daemon *d, bool now)
         const json_t *figures = gpu_figures_of(d, field_text(gpu, "uuid"));
         if (now)
             json_object_set_new(row, "now", figures ? json_deep_copy(figures) : json_null());
+        add_holder(d, row);
         json_array_append_new(out, row);
     }
     return out;
 }
 
 /* The rows of `gpus` from lines of agent/probe/gpu_load.h. */
-static json_t *as_rows(const json_t *lines)
+static json_t *as_rows(struct daemon *d, const json_t *lines)
 {
     json_t *out = json_array(), *line;
     size_t i;
-    json_array_foreach((json_t *)(uintptr_t)lines, i, line)
+    json_array_foreach((json_t *)(uintptr_t)lines, i, line) {
         json_array_append_new(out, json_make("{s:I, s:s, s:s, s:O*, s:O}", "index",
                                              (json_int_t)field_int(line, "index", (int64_t)i), "uuid",
                                              field_text(line, "uuid"), "name", field_text(line, "name"), "memory_bytes",
                                              json_object_get(line, "memory_bytes"), "now", line));
+        add_holder(d, json_array_get(out, i));
+    }
     return out;
 }
 
 /* What agents on other machines report about their GPUs, as `gpus` of those machines. */
-static void tell_elsewhere(const struct daemon *d, json_t *nodes)
+static void tell_elsewhere(struct daemon *d, json_t *nodes)
 {
     json_t *node;
     size_t i;
     json_array_foreach(nodes, i, node) {
         const json_t *gpus = json_object_get(gpu_figures_elsewhere(d), field_text(node, "name"));
         if (gpus && i > 0)
-            json_object_set_new(node, "gpus", as_rows(gpus));
+            json_object_set_new(node, "gpus", as_rows(d, gpus));
     }
 }
 

@@ -27,7 +27,8 @@ def look():
     page.until("the load", lambda: "97\u00a0%" in page.texts(".gpus > li:not(.cols)")[0])
     rows = page.texts(".gpus > li:not(.cols)")
     assert "60.0 / 80.0\u00a0GiB" in rows[2] and "61" in rows[0], rows
-    assert page.texts(".gpus a.link") == ["ring", "ring"], rows
+    assert page.texts(".gpus a.link") == ["job 1 ring", "job 1 ring"], rows
+    assert "job 2" in page.texts(".node")[0] and "next in queue" in page.texts(".node")[0], page.texts(".node")
     assert page.count(".matrix .cell.nv") >= 2
     page.until("what NCCL took", lambda: page.count(".matrix .took.shm") == 2)
     assert "host memory" in page.texts(".legend")[0], page.texts(".legend")

@@ -43,7 +43,7 @@ export function jobsPage(main, context) {
   const column = (key, look = "") => el("span", { role: "columnheader", class: look }, text(key));
   const head = el("div", { class: "row cols", role: "row", "aria-rowindex": "1" },
     el("span", { role: "columnheader" }, el("span", { class: "sr" }, text("select"))), column("state"), column("job"), column("progress"), column("loss"),
-    ...["speed", "goodput", "left"].map((key) => column(key, `num ${key}`)));
+    ...["speed", "goodput", "left"].map((key) => column(key, `num ${key}`)), column("place", "place"));
   const body = el("div", { role: "rowgroup", class: "rows" });
   const table = el("div", { class: "panel jobs", role: "table", "aria-label": text("jobs") }, el("div", { role: "rowgroup" }, head), body);
   const empty = el("div", { class: "empty", hidden: true });

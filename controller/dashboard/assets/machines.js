@@ -14,6 +14,7 @@ function meter(value, most, words, label) {
 /* ---- who uses a GPU ---- */
 
 function usersOf(node, gpu) {
+  if (gpu.job) return [el("a", { class: "link", href: `#/job/${gpu.job}`, title: gpu.job_name }, text("jobN", gpu.job), ` ${gpu.job_name}`)];
   const mine = (node.users ?? []).filter((u) => u.state === "holds" && Array.isArray(u.gpus) && u.gpus.some((g) => g.uuid === gpu.uuid || g.index === gpu.index));
   if (mine.length) return mine.map((u) => (u.mine && u.job ? el("a", { class: "link", href: `#/job/${encodeURIComponent(u.job)}` }, u.job) : el("span", {}, u.text || u.user)));
   const others = gpu.now?.processes ?? gpu.processes ?? [], say = (p) => text(p.jobctl ? "byRank" : "byProcess", p.pid, p.name || "?");
@@ -131,13 +132,17 @@ function subOf(node) {
     node.failures ? text("failures", node.failures) : null, node.last_seen ? text("seenAt", new Date(node.last_seen).toLocaleTimeString("en-GB")) : null].filter(Boolean);
 }
 
-function card(node) {
+/* Jobs that wait, with what they wait for: below the first machine. */
+const queueOf = (jobs) => (jobs.length ? [el("h3", { class: "body" }, text("queue")), el("ul", { class: "small" }, ...jobs.map((j) => el("li", {},
+  el("a", { class: "link", href: `#/job/${j.id}` }, text("jobN", j.id), ` ${j.name}`), ` ${j.reason ?? ""}`)))] : []);
+
+function card(node, queue) {
   const cpus = known(node.cpus) ? text("cpusFree", node.cpus_free, node.cpus) : node.job ? text("usedBy", node.job) : "";
   const gpus = node.gpus ?? [], head = el("li", { class: "cols", "aria-hidden": "true" }, ...["gpu", "load", "memory", "celsius", "usedByHead"].map((k) => el("span", {}, text(k))));
   const waiting = (node.users ?? []).filter((u) => u.state === "waits" || !Array.isArray(u.gpus) || !u.gpus.length);
   return el("section", { class: "panel node", "aria-label": node.name }, el("header", {}, el("h2", {}, node.name), el("span", { class: `state ${node.state}` }, icon(node.state), text(`node_${node.state}`)), el("span", { class: "hint" }, cpus)),
     el("div", { class: "sub" }, ...subOf(node).map((s) => el("span", {}, s))), gpus.length ? el("ol", { class: "gpus" }, head, ...gpus.flatMap((g) => gpuRow(node, g))) : known(node.cpus) ? el("p", { class: "body hint" }, text("noGpu")) : null,
-    waiting.length ? el("ul", { class: "small" }, ...waiting.map((u) => el("li", {}, u.text || `${u.user} ${u.state}`))) : null);
+    waiting.length ? el("ul", { class: "small" }, ...waiting.map((u) => el("li", {}, u.text || `${u.user} ${u.state}`))) : null, ...queueOf(queue));
 }
 
 export function machinesPage(main, name, context) {
@@ -148,9 +153,9 @@ export function machinesPage(main, name, context) {
   document.title = `${text("machines")} · jobctl`;
 
   async function read() {
-    const { nodes } = await get("/v1/nodes", { now: 1 });
-    const now = JSON.stringify(nodes, (k, v) => (k === "last_seen" ? undefined : v));
-    if (now !== has) cards.replaceChildren(...nodes.map(card));
+    const [{ nodes }, { jobs }] = await Promise.all([get("/v1/nodes", { now: 1 }), get("/v1/jobs", { states: "pending", limit: 10 })]);
+    const now = JSON.stringify([nodes, jobs.map((j) => [j.id, j.reason])], (k, v) => (k === "last_seen" ? undefined : v));
+    if (now !== has) cards.replaceChildren(...nodes.map((n, i) => card(n, i ? [] : jobs)));
     has = now;
     const joined = await Promise.all(nodes.filter((n) => n.pairs?.length).map(async (n) => [n, await askNccl(n, nccl)]));
     const drawn = JSON.stringify(joined.map(([n, reports]) => [n.name, n.pairs, reports]));

@@ -73,7 +73,7 @@ export function makeBand(item) {
 }
 
 export function makeRow(id, actions) {
-  const cells = Object.fromEntries(["state", "name", "id", "why", "steps", "share", "loss", "speed", "goodput", "left"].map((k) => [k, el("span", {})]));
+  const cells = Object.fromEntries(["state", "name", "id", "why", "steps", "share", "loss", "speed", "goodput", "left", "place"].map((k) => [k, el("span", {})]));
   const meter = el("progress", { max: "1", value: "0", "aria-label": text("progress") });
   const box = el("input", { type: "checkbox", "aria-label": `${text("select")} ${id}`, onchange: () => actions.pick(id, box.checked) });
   const fold = el("button", { type: "button", class: "fold", hidden: true, "aria-label": text("members"), onclick: () => actions.unfold(id) }, icon("chev"));
@@ -86,7 +86,7 @@ export function makeRow(id, actions) {
   const node = el("div", { class: "row job", role: "row", "data-id": id }, cell("pickbox", box), cell("state", cells.state),
     cell("what", el("span", { class: "cut" }, link, cells.id, fold), cells.why), cell("progress", el("span", { class: "two" }, cells.steps, cells.share), meter),
     cell("losses", svg("svg", { viewBox: "0 0 100 24", preserveAspectRatio: "none", "aria-hidden": "true" }, line), el("span", { class: "num" }, cells.loss)),
-    cell("num speed", cells.speed), cell("num goodput", cells.goodput), cell("num left", cells.left));
+    cell("num speed", cells.speed), cell("num goodput", cells.goodput), cell("num left", cells.left), cell("place cut", cells.place));
   return { node, cells, meter, box, fold, line, word: null, spark: null };
 }
 
@@ -113,6 +113,8 @@ function leftOf(job) {
   return job.state === "running" ? duration(job.eta_s) : "";
 }
 
+const placeOf = (job) => [job.host, job.gpus ? text("onGpus", job.gpus) : null].filter(Boolean).join(" · ");
+
 const nameOf = (job) => (job.sweep && job.point ? Object.entries(job.point).map(([k, v]) => `${k.split(".").at(-1)} ${v}`).join(" ") : job.name);
 
 export function putRow(row, job, actions) {
@@ -131,6 +133,8 @@ export function putRow(row, job, actions) {
   put(c.speed, known(job.samples_per_s) ? `${number(job.samples_per_s)}/s` : lives ? "—" : "");
   put(c.goodput, known(job.goodput) ? percent(job.goodput, 0) : lives ? "—" : "");
   put(c.left, leftOf(job));
+  put(c.place, placeOf(job));
+  putAttribute(c.place, "title", placeOf(job));
   row.node.classList.toggle("member", Boolean(job.sweep));
   row.node.classList.toggle("ended", job.state === "done");
   row.fold.hidden = !job.members;

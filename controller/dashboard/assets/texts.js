@@ -7,7 +7,7 @@ const english = {
   attention: "Needs attention", attentionHint: "failed since your last visit, or recovering", activeJobs: "Active", activeJobsHint: "{0}",
   waiting: "Waiting", waitingHint: "in the order in which they will start", finished: "Done", finishedHint: "{0}, newest first",
   search: "Search", searchHint: "Search: name, id or reason", filter: "Filter by state",
-  state: "State", job: "Job", progress: "Progress", loss: "Loss", speed: "Speed", goodput: "Goodput", left: "Left", step: "Step", took: "Took", tookFor: "took {0}",
+  state: "State", job: "Job", progress: "Progress", loss: "Loss", speed: "Speed", goodput: "Goodput", left: "Left", place: "Host, GPUs", onGpus: "GPU {0}", step: "Step", took: "Took", tookFor: "took {0}",
   select: "Select", members: "Show members", sweepOf: "sweep of {0}", membersDone: "{0} / {1}", noSteps: "no steps reported",
   none: "No job yet", noneHint: "Submit one from a terminal on this machine; it appears here automatically.", noMatch: "No job matches.",
   lost: "The daemon has not answered since {0}. Training continues without it; this page shows the state at that time. " +
@@ -53,7 +53,7 @@ const english = {
   compare: "Compare", compareJobs: "Jobs {0}", compareTwo: "Select two jobs in the list to compare them.", compareCurve: "{0} by step, of jobs {1}", specs: "Specs",
 
   machine1: "1 machine", machinesN: "{0} machines", gpu1: "1 GPU", gpusN: "{0} GPUs", byProcess: "process {0} ({1})", byRank: "a job, process {0} ({1})", recovery: "the driver requests: {0}",
-  remap: "memory rows were remapped; reset the GPU", xids: "Xid {0} in the kernel log", gpu: "GPU", load: "Load", memory: "Memory", celsius: "°C", usedByHead: "Used by", freeGpu: "free", unhealthy: "not healthy",
+  remap: "memory rows were remapped; reset the GPU", xids: "Xid {0} in the kernel log", gpu: "GPU", load: "Load", memory: "Memory", celsius: "°C", usedByHead: "Used by", queue: "The queue", freeGpu: "free", unhealthy: "not healthy",
   node_up: "up", node_drained: "drained", node_new: "new", node_free: "free", node_busy: "busy", node_failing: "failing",
   cpusFree: "{0} of {1} CPUs free", usedBy: "job {0}", drainedFor: "drained: {0}", failures: "{0} failures", seenAt: "seen {0}",
   links: "Links between GPUs", linksOf: "Links of {0}", linksHint: "Point at a cell, or move to it with the arrow keys, to see what connects the two GPUs and its measured speed.",

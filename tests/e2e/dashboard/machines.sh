@@ -78,8 +78,9 @@ code 0 jobctl submit -q job.yaml
 wait_event 1 "text~NCCL used SHM" >/dev/null
 code 0 jobctl show 1 --json
 json "o['attempts'][0]['plan']['nccl']['pairs'] == [{'a': 0, 'b': 1, 'way': 'shm', 'words': 'SHM/direct/direct'}]"
+code 0 jobctl submit -q job.yaml --set name=next --set resources.cpus=2
 code 0 jobctl dashboard
 . "$TOP/tests/e2e/browser.sh"
 look dashboard_machines.py "$JOBCTL_HOME/dashboard.html"
-code 0 jobctl cancel 1
+code 0 jobctl cancel 1 2
 jobctl wait 1 --timeout 60 || true

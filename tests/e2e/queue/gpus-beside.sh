@@ -17,7 +17,7 @@ run: |
   [ "\$RANK" != 0 ] || echo "\$CUDA_VISIBLE_DEVICES \$\$" >"$WORK/\$JOBCTL_JOB_ID.gpu"
   until [ -e "$WORK/\$JOBCTL_JOB_ID.go" ]; do sleep 0.02; done
 YAML
-trap 'touch "$WORK"/{1..12}.go' EXIT
+trap 'touch "$WORK"/{1..13}.go' EXIT
 submit() { code 0 jobctl submit -q job.yaml "$@"; }
 running() { for id; do [ -s "$id.gpu" ] || return 1; done; }
 gpu_of() { cut -d' ' -f1 "$1.gpu"; }
@@ -37,6 +37,16 @@ jobctl wait 7
 why 5 | grep -F 'needs 1 GPU, none free (4 in use by jobs 1-4)'
 why 6 | grep -F '1 job ahead, the first is job 5'
 
+# Who has each GPU, the queue behind, and the GPUs of each job.
+code 0 jobctl nodes
+for id in 1 2 3 4; do has "job $id (job)" out; done
+[ "$(sed -n '/^The queue:$/,$p' out | grep -c '^  job [56] (job): ')" = 2 ]
+code 0 jobctl status -o id,gpus,host
+[ "$(sed '1d' out | awk '$1 < 5 { print $2, $3 }' | sort | xargs)" = '0 - 1 - 2 - 3 -' ]
+code 0 jobctl status
+has ' GPUS ' out
+lacks ' HOST ' out
+
 # The daemon is killed, in the middle: the same four hold the GPUs, and the queue says the same.
 stop_daemon KILL
 wait_for "the queue is counted again" says 'needs 1 GPU, none free (4 in use by jobs 1-4)' why 5
@@ -50,6 +60,10 @@ wait_for "the sixth waits for all" says 'needs all GPUs, none free (4 in use by 
 touch 1.go 3.go
 jobctl wait 1 2 3
 wait_for "the sixth waits for the rest" says 'needs all GPUs, 2 free (2 in use by jobs 4-5)' why 6
+why 6 | grep -F 'to use them: jobctl edit 6 --set resources.gpus=2'
+submit --set resources.gpus=0 --set resources.cpus=7 --set priority=1
+wait_for "the eighth waits for slots" says 'needs 7 CPU slots, 6 free (2 in use by jobs 4-5)' why 8
+jobctl cancel -q 8
 
 # Agent, guardian and daemon are killed: while the rank computes its GPU is its own.
 agent=$(agent_pid 4 1)
@@ -73,10 +87,10 @@ jobctl wait 5 6
 # Members of a sweep.
 sed 's/^run:/sweep: {env.LR: [1, 2, 3, 4]}\nrun:/' job.yaml >sweep.yaml
 code 0 jobctl submit -q sweep.yaml
-wait_for "all members run at once" running 9 10 11 12
-[ "$(gpus_of 9 10 11 12)" = '0 1 2 3' ]
-touch 9.go 10.go 11.go 12.go
-jobctl wait 8
+wait_for "all members run at once" running 10 11 12 13
+[ "$(gpus_of 10 11 12 13)" = '0 1 2 3' ]
+touch 10.go 11.go 12.go 13.go
+jobctl wait 9
 
 # What CUDA_VISIBLE_DEVICES hides is named, and nobody waits for CPU slots that nobody asked for.
 export FAKE_CPUS=2

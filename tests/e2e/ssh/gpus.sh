@@ -31,6 +31,8 @@ submit
 wait_for "the first job runs" runs 1
 wait_for "the second job runs beside it" runs 2
 [ "$(sort 1.gpu 2.gpu | xargs)" = '0 1' ]
+[ "$(jobctl status -o id,host | sed 1d | sort | xargs)" = '1 one 2 one' ]
+jobctl status | grep -q ' HOST '
 submit
 wait_for "the third waits" says 'waiting for a host with 1 free GPU: job 2 is using one, none is free' why 3
 submit --set resources.gpus=0 --set "resources.cpus=$(nproc)" --set priority=-1
