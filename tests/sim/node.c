@@ -447,6 +447,8 @@ static void tick(struct world *w, int job, int attempt, int generation)
     a->step = a->step + between(w, 1, 4) < t->steps ? a->step + between(w, 1, 4) : t->steps;
     if (a->step > t->steps)
         a->step = t->steps;
+    if (a->step > t->most)
+        t->most = a->step;
     tell_step(w, job, attempt);
     if (a->step / t->every > before / t->every || a->step == t->steps) {
         if (fault(w, 30, HARM_DISK)) {

@@ -307,6 +307,12 @@ void rules_check(struct world *w)
         int live = 0, last = (int)c->attempt + 1 < ATTEMPTS ? (int)c->attempt + 1 : ATTEMPTS - 1;
         for (int n = 1; n <= last; n++)
             live += w->agents[j][n].ranks_live > 0;
+        if (c->checkpoint > w->truth[j].checkpoint)
+            broke(w, "job %d counts a checkpoint at step %lld, and the newest is at %lld", j, (long long)c->checkpoint,
+                  (long long)w->truth[j].checkpoint);
+        if (c->best > w->truth[j].most)
+            broke(w, "job %d counts step %lld, and its ranks have made %lld", j, (long long)c->best,
+                  (long long)w->truth[j].most);
         if (live > 1)
             broke(w, "job %d runs in %d attempts at once", j, live);
         if (s->done && live > 0)

@@ -103,6 +103,35 @@ static void give(struct remote_link *l, enum wire_message number, json_t *body)
     json_decref(body);
 }
 
+/* In order with the events. */
+static void beat(uv_timer_t *timer)
+{
+    struct remote_link *l = timer->data;
+    const struct agent *a = agent_of(l);
+    if (l->closed || l->state != LINK_UP || !l->greeted || !a->alive || !a->ranks_live ||
+        !shell_world()->truth[l->job].engine)
+        return;
+    struct message *m = message_make(MSG_BEAT, l->attempt, l->nonce);
+    m->seq = a->step;
+    m->generation = a->generation;
+    shell_sync(shell_world());
+    post(shell_world(), true, l->job, l->conn, m);
+}
+
+static void give_beat(struct remote_link *l, const struct message *m)
+{
+    struct stored *s = &shell_world()->store[l->job];
+    s->beat_life = shell_world()->life;
+    s->beat_step = m->seq;
+    s->beat_attempt = m->attempt;
+    s->beat_generation = m->generation;
+    give(l, WIRE_HEARTBEAT,
+         json_pack("{s:I, s:I, s:s, s:i, s:s, s:I, s:I, s:s, s:f, s:n, s:n, s:i, s:f}", "job", (json_int_t)l->id,
+                   "attempt", (json_int_t)l->attempt, "nonce", l->nonce, "generation", m->generation, "state",
+                   "running", "step", (json_int_t)m->seq, "steps", (json_int_t)shell_world()->truth[l->job].steps,
+                   "phase", "train", "loss", 0.5, "lr", "samples_per_s", "ranks_alive", 1, "step_ms", 100.0));
+}
+
 static void read_one(struct remote_link *l)
 {
     struct message *m = l->inbox[l->first++];
@@ -113,6 +142,8 @@ static void read_one(struct remote_link *l)
     if (m->type == MSG_HELLO) {
         l->greeted = true;
         give(l, WIRE_HELLO, hello_body(l));
+    } else if (l->greeted && m->type == MSG_BEAT) {
+        give_beat(l, m);
     } else if (l->greeted) {
         give(l, WIRE_EVENT, event_body(l, m));
     } else {                            /* it does not begin with hello */
@@ -126,20 +157,6 @@ static void woken(uv_async_t *wake)
     struct remote_link *l = wake->data;
     if (!l->closed && l->state == LINK_UP && l->count > 0)
         read_one(l);
-}
-
-static void beat(uv_timer_t *timer)
-{
-    struct remote_link *l = timer->data;
-    const struct agent *a = agent_of(l);
-    const struct truth *t = &shell_world()->truth[l->job];
-    if (l->closed || l->state != LINK_UP || !l->greeted || !a->alive || !a->ranks_live || !t->engine)
-        return;
-    give(l, WIRE_HEARTBEAT,
-         json_pack("{s:I, s:I, s:s, s:i, s:s, s:I, s:I, s:s, s:f, s:n, s:n, s:i, s:f}", "job", (json_int_t)l->id,
-                   "attempt", (json_int_t)l->attempt, "nonce", l->nonce, "generation", a->generation, "state",
-                   "running", "step", (json_int_t)a->step, "steps", (json_int_t)t->steps, "phase", "train", "loss", 0.5,
-                   "lr", "samples_per_s", "ranks_alive", a->ranks_live, "step_ms", 100.0));
 }
 
 static bool is_for(const struct remote_link *l, const struct happening *h)

@@ -21,6 +21,7 @@ enum { ANSWER_BYTES = 256 * 1024 };
 struct request {
     struct world *world;
     int           job, word;
+    struct stored before;               /* when it was asked */
 };
 
 static bool readable(void *arg)
@@ -103,7 +104,7 @@ static json_t *submit_body(const struct world *w, int job)
 
 /* ---- a request ---- */
 
-static const char *const words[PERSON_WORDS] = { "", "cancel", "hold", "release" };
+static const char *const words[PERSON_WORDS] = { "", "cancel", "hold", "release", "why" };
 
 static int say_it(json_t **answer, const struct request *r)
 {
@@ -118,6 +119,8 @@ static int say_it(json_t **answer, const struct request *r)
         status = ask(answer, "POST", "/v1/jobs", body);
     } else {
         snprintf(path, sizeof(path), "/v1/jobs/%lld/%s", (long long)shell_id(r->job), words[r->word]);
+        if (r->word == SAYS_WHY)
+            return ask(answer, "GET", path, NULL);
         body = r->word == SAYS_STOP ? json_pack("{s:s, s:b}", "reason", "cancelled", "now", 0) : json_object();
         if (r->word == SAYS_STOP)
             w->truth[r->job].asked_to_stop = true;
@@ -125,6 +128,40 @@ static int say_it(json_t **answer, const struct request *r)
     }
     json_decref(body);
     return status;
+}
+
+static const char *text_of(const json_t *o, const char *key)
+{
+    const char *text = json_string_value(json_object_get(o, key));
+    return text ? text : "";
+}
+
+/* The answer about a job, and what the world knew before it was asked. */
+static void judge_why(const struct request *r, const json_t *answer)
+{
+    struct world *w = r->world;
+    const json_t *row = json_object_get(answer, "job");
+    const struct stored *s = &w->store[r->job], *was = &r->before;
+    const int64_t step = json_integer_value(json_object_get(row, "step"));
+    const bool ended = strcmp(text_of(row, "state"), "done") == 0;
+    if (!text_of(answer, "text")[0])
+        broke(w, "job %d: why does not say a word", r->job);
+    if (!ended && strcmp(text_of(row, "state"), "running") != 0 && !text_of(row, "reason")[0])
+        broke(w, "job %d is %s without a reason", r->job, text_of(row, "state"));
+    if ((was->done && !ended) || (ended && !s->done))
+        broke(w, "job %d is shown as %s", r->job, text_of(row, "state"));
+    if (ended && s->done && strcmp(text_of(row, "result"), job_result_name(s->latest.result)) != 0)
+        broke(w, "job %d is shown as %s, and is %s", r->job, text_of(row, "result"),
+              job_result_name(s->latest.result));
+    if (step > w->truth[r->job].most)
+        broke(w, "job %d is shown at step %lld, and has made %lld", r->job, (long long)step,
+              (long long)w->truth[r->job].most);
+    if (w->up && was->beat_life == w->life && was->beat_attempt == s->latest.attempt &&
+        was->beat_generation == s->latest.generation && was->latest.state == JOB_RUNNING &&
+        s->latest.state == JOB_RUNNING && step < was->beat_step)
+        broke(w, "job %d is shown at step %lld, and its agent has told %lld", r->job, (long long)step,
+              (long long)was->beat_step);
+    w->truth[r->job].shown |= ended;
 }
 
 static void judge(const struct request *r, int status, const json_t *answer)
@@ -137,6 +174,8 @@ static void judge(const struct request *r, int status, const json_t *answer)
     if (status && status != 200 && status != 409 && status != 503)
         broke(w, "the answer to '%s' of job %d is %d: %s", r->word ? words[r->word] : "submit", r->job, status,
               text ? text : "?");
+    if (status == 200 && r->word == SAYS_WHY)
+        judge_why(r, answer);
     if (status == 503 && !text)
         broke(w, "a request about job %d fails without a reason", r->job);
 }
@@ -153,6 +192,8 @@ static void person(void *arg)
     json_decref(answer);
     if (r.word == SAYS_SUBMIT && status == 409)     /* what it waits for has failed already: then without that */
         w->after[r.job] = -1;
+    if (r.word == SAYS_WHY && !w->store[r.job].done && status != 200)
+        return;                         /* they do not insist */
     if ((status != 200 && status != 409) || (r.word == SAYS_SUBMIT && status == 409))
         plan(w, 500, PERSON, r.job, 0, 0)->a = r.word;
     else if (r.word == SAYS_SUBMIT || r.word == SAYS_HOLD)      /* nobody holds a job for ever, here */
@@ -165,11 +206,12 @@ void shell_person(struct world *w, const struct happening *h)
     if (!r)
         abort();
     if (h->a != SAYS_SUBMIT && !shell_id(h->job)) {
-        plan(w, 500, PERSON, h->job, 0, 0)->a = h->a;
+        if (h->a != SAYS_WHY)
+            plan(w, 500, PERSON, h->job, 0, 0)->a = h->a;
         free(r);
         return;
     }
-    *r = (struct request){ w, h->job, h->a };
+    *r = (struct request){ w, h->job, h->a, w->store[h->job] };
     if (!sim_start("person", person, r))
         abort();
 }

@@ -70,6 +70,8 @@ static void submit(struct world *w, int job)
         plan(w, between(w, 0, 25000), PERSON, job, 0, 0)->a = SAYS_HOLD;
     for (int times = chance(w) % 4 == 0 ? 2 : 0; times > 0; times--)
         plan(w, between(w, 1000, 90000), PERSON, job, 0, 0)->a = SAYS_STOP;
+    for (int i = 0; i < 6; i++)
+        plan(w, between(w, 0, 120000), PERSON, job, 0, 0)->a = SAYS_WHY;
     t->stop = json_pack("{s:s, s:b, s:b}", "reason", "cancelled", "limit", chance(w) % 4 == 0,
                         "now", 0);
 }
@@ -105,7 +107,7 @@ static void begin(struct world *w, uint64_t seed, bool verbose)
 static bool all_done(const struct world *w)
 {
     for (int j = 0; j < w->jobs; j++)
-        if (!w->store[j].done)
+        if (!w->store[j].done || !w->truth[j].shown)
             return false;
     return true;
 }

@@ -49,9 +49,9 @@ enum harm {
     HARM_HUB_STOP, HARM_HUB_STALL, HARM_STORE_FAILS, HARM_STORE_TORN, HARMS
 };
 
-enum person { SAYS_SUBMIT, SAYS_STOP, SAYS_HOLD, SAYS_RELEASE, PERSON_WORDS };
+enum person { SAYS_SUBMIT, SAYS_STOP, SAYS_HOLD, SAYS_RELEASE, SAYS_WHY, PERSON_WORDS };
 
-enum message_type { MSG_HELLO, MSG_EVENT, MSG_LAUNCH, MSG_ACK, MSG_STOP };
+enum message_type { MSG_HELLO, MSG_EVENT, MSG_BEAT, MSG_LAUNCH, MSG_ACK, MSG_STOP };
 
 /* A message of agent/wire/wire.h, as both sides see it after its check. Shared by its copies. */
 struct message {
@@ -59,7 +59,8 @@ struct message {
     enum message_type type;
     int               attempt;
     char              nonce[CORE_NONCE];
-    int64_t           seq;          /* of an event or an ack; of LAUNCH: acked */
+    int64_t           seq;          /* of an event or an ack; of LAUNCH: acked; of a heartbeat: the step */
+    int               generation;   /* of a heartbeat */
     int64_t           wall_ms, mono_ms;
     const char       *kind;
     json_t           *body;
@@ -86,6 +87,8 @@ struct truth {
     bool    doomed;             /* its ranks always fail at once */
     bool    cursed;             /* its agents often die as soon as ranks live */
     bool    engine, has_setup, completed, asked_to_stop;
+    bool    shown;              /* somebody asked about it after its end */
+    int64_t most;               /* the highest step that its ranks have made */
     bool    rejoin;             /* its ranks wait when they have lost another one */
     int     np;                 /* ranks, while nothing is left out */
     bool    gpus;               /* each on a GPU of its own ... */
@@ -149,6 +152,8 @@ struct stored {
     struct stored_event *events;
     int             count, room;
     int64_t         since_ms;   /* of its submit, on w->now */
+    uint64_t        beat_life;  /* the last heartbeat with a step came to this controller, */
+    int64_t         beat_step, beat_attempt, beat_generation;
     int64_t         acked[ATTEMPTS];
     char            nonce[ATTEMPTS][CORE_NONCE];
     int64_t         live;       /* the attempt that was placed and is not over, 0: none */
