@@ -239,6 +239,20 @@ void agent_dies(struct world *w, int job, int attempt)
     }
 }
 
+/* Nobody saves anything. */
+void agents_power_cut(struct world *w)
+{
+    for (int j = 0; j < w->jobs; j++) {
+        for (int n = 1; n < ATTEMPTS; n++) {
+            struct agent *a = &w->agents[j][n];
+            memset(a->rank, 0, sizeof(a->rank));
+            a->ranks_live = 0;
+            if (a->alive)
+                gone(w, j, n);
+        }
+    }
+}
+
 void agent_end(struct agent *a)
 {
     agent_core_destroy(a->core);

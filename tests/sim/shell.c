@@ -164,6 +164,8 @@ struct fleet_probe *fleet_probe_open(struct daemon *d, fleet_probe_fn told)
     if (!p)
         abort();
     shell.daemon = d;
+    snprintf(d->fleet->boot_id, sizeof(d->fleet->boot_id), "boot-%d", shell.world->boots);
+    d->machine.boot = job_core_boot(d->fleet->boot_id);
     p->daemon = d;
     p->told = told;
     uv_timer_init(&d->loop, &p->timer);
@@ -293,6 +295,16 @@ static void crash(struct world *w)
     }
 }
 
+static void power_cut(struct world *w)
+{
+    say(w, "! the machine loses its power");
+    w->cover.harms[HARM_POWER]++;
+    w->boots++;
+    hub_crash(w);
+    agents_power_cut(w);
+    virtual_disk_power_cut();
+}
+
 void hub_happens(struct world *w, const struct happening *h)
 {
     switch (h->what) {
@@ -301,6 +313,9 @@ void hub_happens(struct world *w, const struct happening *h)
         return;
     case HUB_CRASH:
         crash(w);
+        return;
+    case POWER_CUT:
+        power_cut(w);
         return;
     case HUB_HEARS:
         shell_link_hears(w, h);

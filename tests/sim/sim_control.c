@@ -99,6 +99,9 @@ static void begin(struct world *w, uint64_t seed, bool verbose)
             plan(w, between(w, 1000, FAULTS_UNTIL_MS), CLOCK_JUMPS, 0, 0, 0);
     if (chance(w) % 3 == 0)
         plan(w, between(w, 1000, 90000), DISK_FULL, 0, 0, 0);
+    if (seed % 4 == 2)
+        for (int64_t i = between(w, 1, 3); i > 0; i--)
+            plan(w, between(w, 1000, FAULTS_UNTIL_MS), POWER_CUT, 0, 0, 0);
     if (seed % 4 == 1)
         plan(w, between(w, 1000, FAULTS_UNTIL_MS), MACHINE_SLEEPS, 0, 0, 0);
     plan(w, 0, HUB_START, 0, 0, 0);
@@ -168,7 +171,7 @@ static bool live(struct world *w, uint64_t seed, bool verbose)
             jump(w);
         else if (h.what == MACHINE_SLEEPS)
             sleeps(w);
-        else if (h.what <= PERSON || h.what == LINK_CUT || h.what == DISK_FULL ||
+        else if (h.what <= PERSON || h.what == LINK_CUT || h.what == POWER_CUT || h.what == DISK_FULL ||
                  h.what == DISK_FREE)
             hub_happens(w, &h);
         else

@@ -36,8 +36,19 @@ struct node {
     int          region_size;
 };
 
+/* A write since the last sync, and what was there before. */
+struct unsynced {
+    struct unsynced *next;              /* an older one */
+    sqlite3_int64    at, size_before;
+    int              size, had;
+    bool             stays;
+    char             path[NAME];
+    char             before[];
+};
+
 static struct {
     struct node     *nodes;
+    struct unsynced *unsynced;          /* newest first */
     enum disk_answer (*ask)(enum disk_call call);
     void            (*die)(void);
 } disk;
@@ -116,6 +127,72 @@ void virtual_disk_left(const struct sim_process *p)
     }
 }
 
+/* ---- what a power cut may take back ---- */
+
+static void remember(const struct file *f, int size, sqlite3_int64 at)
+{
+    struct stat st;
+    struct unsynced *u = malloc(sizeof(*u) + (size_t)size);
+    if (!u || fstat(f->fd, &st) < 0)
+        abort();
+    *u = (struct unsynced){ .next = disk.unsynced, .at = at, .size_before = st.st_size, .size = size };
+    snprintf(u->path, sizeof(u->path), "%s", f->node->path);
+    u->had = (int)pread(f->fd, u->before, (size_t)size, at);
+    disk.unsynced = u;
+}
+
+static void synced(const char *path)
+{
+    for (struct unsynced **at = &disk.unsynced; *at;) {
+        struct unsynced *u = *at;
+        if (strcmp(u->path, path) != 0) {
+            at = &u->next;
+            continue;
+        }
+        *at = u->next;
+        free(u);
+    }
+}
+
+/* A newer write that stays lies over it. */
+static bool covered(const struct unsynced *u)
+{
+    for (const struct unsynced *n = disk.unsynced; n != u; n = n->next)
+        if (n->stays && strcmp(n->path, u->path) == 0 && n->at < u->at + u->size && u->at < n->at + n->size)
+            return true;
+    return false;
+}
+
+static void take_back(const struct unsynced *u)
+{
+    const int fd = open(u->path, O_RDWR | O_CLOEXEC);
+    struct stat st;
+    char zeros[4096] = "";
+    if (fd < 0)
+        return;                         /* it was removed */
+    if (u->had > 0 && pwrite(fd, u->before, (size_t)u->had, u->at) != u->had)
+        abort();
+    for (int done = u->had > 0 ? u->had : 0; done < u->size; done += (int)sizeof(zeros))
+        if (pwrite(fd, zeros, u->size - done < (int)sizeof(zeros) ? (size_t)(u->size - done) : sizeof(zeros),
+                   u->at + done) < 0)
+            abort();
+    if (fstat(fd, &st) == 0 && st.st_size == u->at + u->size && st.st_size > u->size_before &&
+        ftruncate(fd, u->size_before > u->at ? u->size_before : u->at) < 0)
+        abort();
+    close(fd);
+}
+
+void virtual_disk_power_cut(void)
+{
+    for (struct unsynced *u = disk.unsynced; u; u = u->next) {
+        u->stays = covered(u) || sim_chance() % 2;
+        if (!u->stays)
+            take_back(u);
+    }
+    while (disk.unsynced)
+        synced(disk.unsynced->path);
+}
+
 /* ---- bytes ---- */
 
 static int disk_close(sqlite3_file *base)
@@ -143,6 +220,7 @@ static int disk_write(sqlite3_file *base, const void *bytes, int size, sqlite3_i
 {
     const enum disk_answer a = ask(DISK_WRITE);
     const int part = a == DISK_WORKS ? size : size / 2;
+    remember(file_of(base), part, at);
     if (pwrite(file_of(base)->fd, bytes, (size_t)part, at) != part)
         return SQLITE_IOERR_WRITE;
     return a == DISK_WORKS ? SQLITE_OK : refused(a, SQLITE_IOERR_WRITE);
@@ -159,8 +237,9 @@ static int disk_truncate(sqlite3_file *base, sqlite3_int64 size)
 static int disk_sync(sqlite3_file *base, int flags)
 {
     const enum disk_answer a = ask(DISK_SYNC);
-    (void)base;
     (void)flags;
+    if (a == DISK_WORKS)
+        synced(file_of(base)->node->path);
     return a == DISK_WORKS ? SQLITE_OK : refused(a, SQLITE_IOERR_FSYNC);
 }
 
@@ -318,6 +397,7 @@ static int vfs_delete(sqlite3_vfs *vfs, const char *path, int sync)
 {
     (void)vfs;
     (void)sync;
+    synced(path);
     return unlink(path) == 0 ? SQLITE_OK : errno == ENOENT ? SQLITE_IOERR_DELETE_NOENT : SQLITE_IOERR_DELETE;
 }
 

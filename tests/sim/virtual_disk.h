@@ -17,6 +17,10 @@ enum disk_answer { DISK_WORKS, DISK_NO_ROOM, DISK_FAILS, DISK_DIES };
 /* Becomes the VFS that sqlite uses. `ask` decides about each call; NULL: all work. */
 void virtual_disk_open(enum disk_answer (*ask)(enum disk_call call), void (*die)(void));
 
+/* The machine stops: what was written since the last sync is on the disk or not, drawn from the seed for each write. All
+ * processes must have ended. */
+void virtual_disk_power_cut(void);
+
 /* A process has ended: its locks are gone. */
 struct sim_process;
 void virtual_disk_left(const struct sim_process *p);

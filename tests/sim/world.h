@@ -38,7 +38,7 @@ enum what {
     HUB_START, HUB_CRASH, HUB_HEARS, PERSON,
     AGENT_COMES, AGENT_HEARS, AGENT_TIMER, AGENT_LINGERS, AGENT_CRASH, AGENT_PREEMPTED, SETUP_ENDS,
     RANKS_SPAWNED, RANK_TICK, RANK_STANDS, RANK_PARTS, RANK_ENDS, AGENT_REPORTS, NODE_SILENT, CLEANUP_ENDS, LINK_CUT,
-    CLOCK_JUMPS, MACHINE_SLEEPS, DISK_FULL, DISK_FREE, WHATS
+    CLOCK_JUMPS, MACHINE_SLEEPS, POWER_CUT, DISK_FULL, DISK_FREE, WHATS
 };
 
 enum harm {
@@ -46,7 +46,8 @@ enum harm {
     HARM_STORE_FULL, HARM_CLOCK, HARM_AGENT_CRASH, HARM_AGENT_MISSING, HARM_AGENT_SLOW, HARM_PREEMPTED,
     HARM_SETUP, HARM_SPAWN, HARM_SWEEP, HARM_RANK, HARM_HANG, HARM_RANK_DEAF, HARM_DISK,
     HARM_SPOOL, HARM_GPU, HARM_NODE, HARM_PARTED, HARM_SLEEP,
-    HARM_HUB_STOP, HARM_HUB_STALL, HARM_STORE_FAILS, HARM_STORE_TORN, HARMS
+    HARM_HUB_STOP, HARM_HUB_STALL, HARM_STORE_FAILS, HARM_STORE_TORN,
+    HARM_POWER, HARMS
 };
 
 enum person { SAYS_SUBMIT, SAYS_STOP, SAYS_HOLD, SAYS_RELEASE, SAYS_WHY, PERSON_WORDS };
@@ -192,6 +193,7 @@ struct world {
     char             broken[512];       /* the first invariant that did not hold */
     struct cover     cover;
 
+    int              boots;             /* of the machine */
     int              jobs, cpus, calm;  /* calm: faults are so many times rarer */
     bool             up, full;          /* full: the store's disk */
     uint64_t         life;
@@ -220,6 +222,7 @@ void say(const struct world *w, const char *fmt, ...) __attribute__((format(prin
 void node_happens(struct world *w, const struct happening *h);
 void agent_connect(struct world *w, int job, int attempt, int conn);
 void agent_dies(struct world *w, int job, int attempt);
+void agents_power_cut(struct world *w);
 void agent_end(struct agent *a);            /* the world is over */
 void ranks_kill(struct world *w, int job, int attempt);
 
