@@ -19,7 +19,7 @@ struct attend_args {
 
 enum { ATTEND_ROWS = ATT_QUERIES / ATT_WARPS /* of a warp */ };
 
-/* Where a head of a sample has its queries, and its keys. */
+/* Where the queries and the keys of a sample's head begin. */
 struct attend_head {
     int    keys, first, group; /* rows of keys, the first of them, and the key head */
     size_t q, rows;            /* offsets in q and out; in kept and delta */

@@ -91,7 +91,7 @@ __device__ static inline void causal_scores(float (&score)[causal_rows<PER>::COU
     }
 }
 
-/* The probability of this lane's key for a query, before division by `sum`; *shrink: what earlier sums are times. */
+/* The probability of this lane's key for a query, before division by `sum`; *shrink: the factor for earlier sums. */
 __device__ static inline float causal_meet(float score, bool seen, float *top, float *sum, float *shrink)
 {
     const float most = fmaxf(*top, warp_max(seen ? score : -FLT_MAX));

@@ -66,7 +66,7 @@ __global__ void causal_narrow_kernel(bf16 *to, const float *k, const float *v, s
     }
 }
 
-/* Where a block has its queries, and which keys they see together. */
+/* Where the queries of a block begin, and which keys they see together. */
 struct causal_block {
     int    b, head, group, first, position, begin, end; /* position: of query `first` among the keys */
     size_t ld, q;                                       /* numbers from a query to the next; where the first one lies */
@@ -101,7 +101,7 @@ struct causal_view {
             before = mask[l] > 0 ? before : fmaxf(before, (float)-l);
         hole = (int)-warp_max(before);
     }
-    /* About the tile that begins at key l. */
+    /* These are about the tile that begins at key l. */
     __device__ bool none(int l) const
     {
         return !s.whole && (l > last || (s.window && first - (l + CAUSAL_TILE - 1) >= s.window));

@@ -80,7 +80,7 @@ struct cross_args {
     struct kern_heads s;
 };
 
-/* c[m,n] = a b, of which each may lie across */
+/* c[m,n] = a b, each of which may be stored transposed */
 static void gemm(bool a_across, bool b_across, int m, int n, int k, const float *a, int lda, const float *b, int ldb,
                  float *c, int ldc)
 {

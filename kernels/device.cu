@@ -54,7 +54,7 @@ static bool device_way(const char *way)
     return !list;
 }
 
-/* A test sees who uses more than it asked for, although the buffer has grown for somebody else. */
+/* A test detects a caller that uses more than it requested, even if the buffer has grown for another one. */
 static void *scratch_in_use(void *p, size_t bytes)
 {
 #ifdef CUDA_ON_CPU

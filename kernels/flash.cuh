@@ -66,7 +66,7 @@ __host__ __device__ static constexpr int flash_power(int n)
     return n < 2 ? 1 : 2 * flash_power(n / 2);
 }
 
-/* Where a head of a sample has its queries, and its keys. */
+/* Where the queries and the keys of a sample's head begin. */
 struct flash_head {
     int    keys, first, group; /* rows of keys, the first of them, and the key head */
     size_t q, rows;            /* offsets in q and out; in kept and stats */

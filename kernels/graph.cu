@@ -8,7 +8,7 @@
 
 #include "kernels/device.cuh"
 
-/* Once: steps are then as right as before, but slower, and nobody would learn why. */
+/* Printed once: without graphs steps are as correct as before, but slower. */
 static void graph_tell(const char *what, const char *why)
 {
     static bool told;

@@ -31,7 +31,7 @@ SIMD_FN float *den_at(struct kern_lin_attn keep, struct kern_heads s, int b, int
     return keep.den + (size_t)b * (size_t)s.tokens * (size_t)s.heads + h;
 }
 
-/* c[m,n] = a b, of which each may lie across */
+/* c[m,n] = a b, each of which may be stored transposed */
 static void gemm(bool a_across, bool b_across, int m, int n, int k, const float *a, int lda, const float *b, int ldb,
                  float *c, int ldc)
 {

@@ -17,8 +17,8 @@ struct grid {
     int rows, cols, down, across;
 };
 
-/* Small products do not gain from a second thread. Each part packs its own columns: where a result is low, it is cut
- * across, so that nothing is packed twice. */
+/* Small products do not gain from a second thread. Each part packs its own columns: a result with few rows is cut
+ * into columns, so that nothing is packed twice. */
 static struct grid grid_for(int rows, int cols, int depth)
 {
     const double flops = 2.0 * rows * cols * depth;

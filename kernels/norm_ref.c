@@ -238,7 +238,7 @@ static void rms_norm_back(void *dx, int lddx, float *dw, const void *dy, int ldd
         .y = dx, .dw = dw, .x = x, .dy = dy, .rstd = rstd, .w = w, .ldy = (size_t)lddx,
         .ldx = (size_t)ldx, .lddy = (size_t)lddy, .rows = rows, .cols = cols,
     };
-    /* Columns first, and all of them: dx may be dy. */
+    /* All columns before the rows: dx may be dy. */
     if (dw)
         thread_pool_range((size_t)(cols + LANES - 1) / LANES, 1, 2 * (size_t)rows * LANES, rms_back_sums, &k);
     thread_pool_range((size_t)rows, 1, 3 * (size_t)cols, rms_back_rows, &k);
@@ -331,7 +331,7 @@ static void layer_norm_back(void *dx, int lddx, float *dw, float *db, const void
         .y = dx, .dw = dw, .db = db, .x = x, .dy = dy, .stats = stats, .w = w,
         .ldy = (size_t)lddx, .ldx = (size_t)ldx, .lddy = (size_t)lddy, .rows = rows, .cols = cols,
     };
-    /* Columns first, and all of them: dx may be dy. */
+    /* All columns before the rows: dx may be dy. */
     thread_pool_range((size_t)(cols + LANES - 1) / LANES, 1, 2 * (size_t)rows * LANES, layer_back_sums, &k);
     thread_pool_range((size_t)rows, 1, 4 * (size_t)cols, layer_back_rows, &k);
 }

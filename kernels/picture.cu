@@ -320,8 +320,8 @@ static void cuda_down_add(float *y, const float *x, int rows, int width, int in,
     launch("down_add", down_add_kernel, grid_for(n), dim3(BLOCK), 0, a);
 }
 
-/* A thread adds to four pixels of the result what comes of one of x: of four numbers or fewer, which are neighbours.
- * EACH_X: how many a number of x goes to; 0: known at run time. */
+/* A thread adds up to four neighbouring numbers of x to four pixels of the result. EACH_X: the number of results per
+ * number of x; 0: known at run time. */
 template <int EACH_X> __global__ void up_add_kernel(struct shuffle_rows a, int rows)
 {
     const unsigned out = (unsigned)a.out, across = (unsigned)a.width * out;

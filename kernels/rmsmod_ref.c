@@ -195,7 +195,7 @@ static void back_sums(const void *arg, size_t from, size_t to)
     }
 }
 
-/* Columns first, and all of them: dx may overlap dy. */
+/* All columns before the rows: dx may overlap dy. */
 static void back(const struct rms_args *k)
 {
     const size_t rows = (size_t)k->batch * (size_t)k->tokens;

@@ -65,7 +65,7 @@ static void stream_unpin(void *at, size_t bytes)
         cudaHostUnregister((char *)at + done);
 }
 
-/* Another thread begins with GPU 0 as its device. A failure is not one of the device. */
+/* Another thread begins with GPU 0 as its device. A failure here does not mean that the device failed. */
 static int stream_pin(void *at, size_t bytes)
 {
     bool ok = cudaSetDevice(device.number) == cudaSuccess;

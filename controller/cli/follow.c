@@ -87,8 +87,8 @@ static void show_setup(struct follow *f, const json_t *event)
     if (!failed || f->wish->setup || log_fetch_tail(&log, f->client, SETUP_LINES, NULL) < 0)
         return;
     if (log.offset > 0)
-        fprintf(f->call->out.file, "(the last %d lines of the setup; all: jobctl logs %lld --setup)\n", SETUP_LINES,
-                f->id);
+        fprintf(f->call->out.file, "(last %d lines of the setup's output; for all: jobctl logs %lld --setup)\n",
+                SETUP_LINES, f->id);
     log_fetch_print(&log, f->client, f->call->out.file, NULL);
     if (log.mid_line)
         fputc('\n', f->call->out.file);

@@ -126,7 +126,7 @@ int job_code_adopt(const struct daemon *d, int64_t id, const char *name, bool mu
         return 0;               /* recorded in another home: not here */
     if (job_dir_make(dir, err) < 0)
         return -1;
-    return rename(from, to) == 0 ? 0 : err_set_errno(err, errno, "cannot take the job's code from %s", from);
+    return rename(from, to) == 0 ? 0 : err_set_errno(err, errno, "cannot move the job's code from %s", from);
 }
 
 int job_code_inherit(const struct daemon *d, int64_t of, int64_t id, bool must, struct err *err)

@@ -66,7 +66,7 @@ const struct command cmd_export = {
     .summary = "export a job's weights for diffusers or for the authors' programs",
     .help = "Creates the directory DIR with the weights of the job's newest checkpoint and a README.md that describes "
             "the data, the steps and the loss. diffusers: a pipeline without VAE and text encoder, or "
-            "pytorch_lora_weights.safetensors for adapters; authors: model.pth; safetensors: model.safetensors under "
-            "the authors' names. An existing DIR is refused. DIR appears only when it is complete.",
+            "pytorch_lora_weights.safetensors for adapters; authors: model.pth; safetensors: model.safetensors with "
+            "the authors' tensor names. An existing DIR is refused. DIR appears only when it is complete.",
     .options = options, .run = run,
 };

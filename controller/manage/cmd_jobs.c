@@ -27,7 +27,7 @@ static const char *verb_of(const struct call *call)
 static const struct {
     const char *verb, *said;
 } sayings[] = {
-    {"cancel", "is being cancelled"}, {"hold", "is held; jobctl hold --off starts it"},
+    {"cancel", "is being cancelled"}, {"hold", "is held; jobctl hold --off lets it start"},
     {"release", "is released"}, {"checkpoint", "will write a checkpoint"},
 };
 

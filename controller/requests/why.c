@@ -288,7 +288,7 @@ static void put_full_home(struct buf *text, const struct daemon *d)
     if (d->store_state.errnum != ENOSPC && d->store_state.errnum != EDQUOT)
         return;
     reserve_full(full, sizeof(full), &d->home, d->store_state.errnum);
-    buf_print(text, " New events are stored when there is room: %s.", full);
+    buf_print(text, " New events will be stored when there is room: %s.", full);
 }
 
 json_t *why_make(struct daemon *d, int64_t id, struct err *err)

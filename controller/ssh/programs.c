@@ -146,7 +146,7 @@ static void look_why(char *out, size_t size, sftp_session sftp, const char *path
 
 static int set_unusable(struct err *err, const char *host, const char *path, const char *why)
 {
-    return err_set(err, ERR_USAGE, "%s cannot take jobctl's programs: %.200s: %s; fix that, or set XDG_CACHE_HOME for "
+    return err_set(err, ERR_USAGE, "%s cannot store jobctl's programs: %.200s: %s; fix this, or set XDG_CACHE_HOME for "
                    "logins there to a directory from which programs can run", host, path, why);
 }
 

@@ -20,7 +20,7 @@
 #include "engine/base/json_make.h"
 
 static const struct option_row options[] = {
-    {"hold", 0, OPTION_FLAG, NULL, "submit held: jobctl hold --off starts it"},
+    {"hold", 0, OPTION_FLAG, NULL, "submit the job held; jobctl hold --off lets it start"},
     {"wait", 'w', OPTION_FLAG, NULL, "wait until the job is done; exit with its code"},
     {"yes", 'y', OPTION_FLAG, NULL, "do not ask"},
     OPTION_QUIET,

@@ -21,7 +21,7 @@ static const struct option_row options[] = {
     {"dry-run", 0, OPTION_FLAG, NULL, "check and print the canonical spec; submit nothing"},
     {"after", 0, OPTION_TEXT, "JOBS", "start once these have succeeded: 7,prep; afterany:7: ended; afternotok:7: "
                                       "failed"},
-    {"hold", 0, OPTION_FLAG, NULL, "submit held: jobctl hold --off starts it"},
+    {"hold", 0, OPTION_FLAG, NULL, "submit the job held; jobctl hold --off lets it start"},
     {"key", 0, OPTION_TEXT, "KEY", "repeat an interrupted submit safely: one key and spec give one job; several files: "
                                    "KEY.1, KEY.2, ..."},
     {"follow", 'f', OPTION_FLAG, NULL, "follow the job until it is done; Ctrl-C does not stop it"},

@@ -217,7 +217,7 @@ static int run(struct call *call)
     const char *site = options_text(&call->options, "frame");
     if (site && (!site[0] || options_has(&call->options, "open")))
         return err_set(&call->err, ERR_USAGE,
-                       "--frame needs the SITE whose frame the link is for, and cannot be combined with --open");
+                       "--frame needs a SITE, and cannot be combined with --open");
     if (client_open(&c, true, &call->err) < 0)
         return -1;
     json_t *body = json_make("{s:I, s:s*}", "port", (json_int_t)options_count(&call->options, "port", 0),

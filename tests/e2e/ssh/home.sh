@@ -26,14 +26,14 @@ printf '%s\n' 'launch: ssh' 'hosts: [ro, noexec, full, denied, link, good]' 'res
     'retry: {max: 0}' >job.yaml
 code 0 jobctl submit job.yaml --wait
 code 0 jobctl logs --events last
-told() { grep -E "start_failed  *$1 cannot take jobctl's programs: $WORK/$1/.cache.*: $2" out || { cat out; exit 1; }; }
+told() { grep -E "start_failed  *$1 cannot store jobctl's programs: $WORK/$1/.cache.*: $2" out || { cat out; exit 1; }; }
 told ro 'its file system is read-only'
 told noexec 'its file system does not let programs run'
 told full 'its file system is full: [0-9.]* MiB are needed, '
 told denied 'permission denied'
 told link 'it is a dangling link'
 [ "$(grep -c 'next attempt now' out)" = 5 ]
-has 'placed on good; excluded: ro (ro cannot take' out
+has 'placed on good; excluded: ro cannot store' out
 [ "$(df --output=used full | tail -n 1)" -lt 500 ]
 
 code 1 jobctl submit job.yaml --set 'hosts=[full]' --set 'retry.max=5' --wait
