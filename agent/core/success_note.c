@@ -9,32 +9,12 @@
 #include <string.h>
 
 #include "agent/core/agent_core.h"
+#include "agent/os/shell_text.h"
 #include "agent/printed/failure_reason.h"
 #include "agent/printed/text_line.h"
 #include "engine/base/text_append.h"
 
 enum { LINES_AFTER = 3 }; /* of an echo, or of a shell */
-
-/* A `&` that is neither `&&`, nor part of a redirection, nor in quotes or a comment. */
-static bool has_background(const char *command)
-{
-    char quote = 0;
-    for (const char *p = command ? command : ""; *p; p++) {
-        if (*p == '\\' && p[1])
-            p++;
-        else if (quote)
-            quote = *p == quote ? 0 : quote;
-        else if (*p == '\'' || *p == '"')
-            quote = *p;
-        else if (*p == '#' && (p == command || strchr(" \t\n;", p[-1])))
-            p += strcspn(p, "\n") - 1;
-        else if (*p == '&' && p[1] == '&')
-            p++;
-        else if (*p == '&' && p[1] != '>' && (p == command || !strchr("<>", p[-1])))
-            return true;
-    }
-    return false;
-}
 
 /* Its last traceback, or the table of a launcher, has at most a few lines after it. */
 static bool ends_with_failure(const char *text)
@@ -57,7 +37,7 @@ void success_note_exit(struct success_note *n, const struct agent_exit *e)
 {
     char text[OUTPUT_TEXT_BYTES];
     struct failure_reason why;
-    n->background = n->background || has_background(e->command);
+    n->background = n->background || shell_text_has_background(e->command);
     if (n->trouble[0] || !e->last_lines)
         return;
     text_line_clean(text, sizeof(text), e->last_lines);

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/os/shell_text.h"
+
 #define LINE SHELL_TRAP_HEAD "$LINENO" SHELL_TRAP_SAYS "$? ---"
 #define SET "set -E; trap 'case $- in *e*) echo \"" LINE "\" >&2 || :;; esac' ERR; "
 #define UNSET "trap - ERR; "
@@ -18,24 +20,6 @@ struct scan {
     const char *last; /* the last of them; NULL: it may continue the one before */
     bool        here; /* a here-document: what follows is not commands */
 };
-
-/* Moves past one quoted piece, comment or character; *plain: it can be a part of a command's syntax. */
-static const char *skip(const char *p, const char *begin, bool *plain)
-{
-    *plain = false;
-    if (*p == '\\' && p[1])
-        return p + 2;
-    if (*p == '#' && (p == begin || strchr(" \t\n;", p[-1])))
-        return p + strcspn(p, "\n");
-    if (*p == '\'' || *p == '"') {
-        const char quote = *p++;
-        while (*p && *p != quote)
-            p += quote == '"' && *p == '\\' && p[1] ? 2 : 1;
-        return *p ? p + 1 : p;
-    }
-    *plain = true;
-    return p + 1;
-}
 
 /* Does the text up to here end in the middle of a command? */
 static bool continues(const char *begin, const char *end)
@@ -51,7 +35,7 @@ static struct scan scan_lines(const char *text)
     bool plain, start = true;
     for (const char *p = text; *p;) {
         const char *at = p;
-        p = skip(p, text, &plain);
+        p = shell_text_skip(p, text, &plain);
         s.here = s.here || (plain && at[0] == '<' && at[1] == '<');
         if (at[0] == '\n' && plain)
             start = true;

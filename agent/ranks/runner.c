@@ -8,13 +8,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/container/container_job.h"
 #include "agent/container/container_process.h"
 #include "agent/container/container_words.h"
 #include "agent/core/agent_core.h"
+#include "agent/os/shell_text.h"
 #include "agent/os/subprocess.h"
 #include "agent/printed/failure_reason.h"
 #include "agent/ranks/capture.h"
@@ -26,6 +29,9 @@
 #include "engine/contract/flight.h"
 #include "engine/base/json_make.h"
 #include "engine/contract/progress.h"
+#include "engine/base/safe_open.h"
+
+enum { OUTPUT_END = 4096 }; /* bytes of a file with the output */
 
 extern char **environ;
 
@@ -198,6 +204,19 @@ static int enter_container(struct runner *r, const struct runner_role *role, con
 /* An image that needs no pull: nothing to do is done. */
 static const char *const nothing[] = {"/bin/true", NULL};
 
+/* As the text of a shell, the last argument, says it. */
+static void name_output(struct runner *r, const char *const *argv, const char *workdir)
+{
+    char file[300];
+    int n = 0;
+    while (argv[n])
+        n++;
+    shell_text_output(file, sizeof(file), n > 0 ? argv[n - 1] : "");
+    if (file[0])
+        snprintf(r->output, sizeof(r->output), "%.290s%s%s", file[0] == '/' || !workdir ? "" : workdir,
+                 file[0] == '/' || !workdir ? "" : "/", file);
+}
+
 static int start_process(struct runner *r, const struct runner_role *role, struct err *err)
 {
     const struct launch_env *e = role->env;
@@ -219,6 +238,8 @@ static int start_process(struct runner *r, const struct runner_role *role, struc
         goto out;
     else
         argv = words[0].n ? (const char *const *)words[0].word : nothing;
+    if (!role->job->container)
+        name_output(r, argv, role->job->workdir);
     r->started_ns = uv_hrtime();
     struct subprocess_spec c = {.argv = argv,
                                .env = words[1].n ? words[1].word : env,
@@ -400,12 +421,37 @@ static void remark_interpreter(struct runner *r)
     capture_remark(r->capture, line);
 }
 
+/* The end of the file that has its output, as if it had printed that, unless it printed anything else or did not write
+ * into the file. */
+static void remark_output(struct runner *r)
+{
+    char bytes[OUTPUT_END + 1];
+    struct stat st;
+    const char *tail = capture_tail(r->capture);
+    if (!r->output[0] || tail[strspn(tail, " \t\r\n")])
+        return;
+    const int fd = safe_open_linked(r->output, O_RDONLY, NULL);
+    const int64_t ran_s = (int64_t)((uv_hrtime() - r->started_ns) / 1000000000);
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_mtime >= time(NULL) - ran_s - 1) {
+        const off_t from = st.st_size > OUTPUT_END ? st.st_size - OUTPUT_END : 0;
+        const ssize_t n = pread(fd, bytes, OUTPUT_END, from);
+        bytes[n > 0 ? n : 0] = '\0';
+        for (ssize_t i = 0; i < n; i++)
+            bytes[i] = bytes[i] ? bytes[i] : '?';
+        if (n > 0)
+            capture_remark(r->capture, bytes);
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
 void runner_reaped(struct runner *r, int status, struct agent_exit *e)
 {
     /* Reads remaining lines before the exit is reported; limited, as a grandchild may keep
      * writing. */
     drain(r, r->out_fd, 4 * 1024 * 1024);
     drain(r, r->event_fd, 1024 * 1024);
+    remark_output(r);
     remark_interpreter(r);
     r->pid = 0;
     *e = (struct agent_exit){

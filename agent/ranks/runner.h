@@ -63,6 +63,7 @@ struct runner {
     int inner_fd;            /* -1: not known */
     char python[300];        /* its interpreter, once a module is missing; "" = none */
     char guess[300];         /* ... judged by the command alone */
+    char output[600];        /* the file to which the command sends its output (agent/os/shell_text.h); "" = none */
     uint64_t out_bytes;      /* bytes of its output so far */
     struct buf lines;        /* partial line from the event pipe */
     struct flight *flight;   /* NULL: none */

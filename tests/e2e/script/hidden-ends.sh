@@ -22,6 +22,9 @@ grep 'and only 9 of 200 steps were reported' "$WORK/tee.why"
 job echo 1 "python3 bad.py || true; echo done" | grep "succeeded.*ends with bad.py:3: KeyError"
 job nohup 1 "nohup tail -f /dev/null >/dev/null 2>&1 &" |
     grep 'succeeded.*but 1 process was still running and was ended: [0-9]* ([a-z]*); leave out `&`'
+echo "KeyError: 'old'" >"$WORK/train.log"
+job file 1 'python3 bad.py > train.log 2>&1' | grep "exited with code 1: bad.py:3: KeyError: 'depth'"
+job unwritten 1 'false && echo x >> bad.py; exit 3' | grep 'exited with code 3; no reason was printed'
 job fine 1 "seq 3 | tail -n 1" | grep '"reason":"every rank exited with code 0"'
 job pipe 1 'first=$(yes | head -n 1)
 echo "$first"' | grep 'exited with code 141: line 1 of the command (first=$(yes | head -n 1)) wrote into a pipe'
