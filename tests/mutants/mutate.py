@@ -233,7 +233,7 @@ class Builder:
         if target not in self.commands:
             out = subprocess.run(["make", "-n", "V=1", "-W", source, target], capture_output=True, text=True,
                                  env=self.environment).stdout
-            lines = [line for line in out.splitlines() if " -o %s " % target in line + " "]
+            lines = [line for line in out.replace("\\\n", " ").splitlines() if " -o %s " % target in line + " "]
             if not lines:
                 sys.exit("mutate.py: make has no command for %s" % target)
             self.commands[target] = shlex.split(lines[-1])

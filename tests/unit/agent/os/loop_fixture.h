@@ -10,25 +10,24 @@
 
 static uv_loop_t loop;
 
-static inline void on_alarm(uv_timer_t *t)
+static inline void on_tick(uv_timer_t *t)
 {
-    *(bool *)t->data = true;
+    (void)t;
 }
 
-/* Runs until *n reaches `least`, at most `ms`; false: it did not. NULL: just so long. The alarm repeats: libuv runs
- * timers that are due before it polls, and with none left UV_RUN_ONCE polls for ever. */
+/* Runs until *n reaches `least`, at most `ms`; false: it did not. NULL: just so long. UV_RUN_ONCE polls behind the
+ * timers that are due, perhaps for ever: a tick ends that. */
 static inline bool run_until(const int *n, int least, int ms)
 {
-    bool over = false;
-    uv_timer_t alarm;
-    uv_timer_init(&loop, &alarm);
-    alarm.data = &over;
-    uv_timer_start(&alarm, on_alarm, (uint64_t)ms, ms > 0 ? (uint64_t)ms : 1);
-    while (!over && !(n && *n >= least))
+    const uint64_t end = uv_hrtime() + (uint64_t)ms * 1000000;
+    uv_timer_t tick;
+    uv_timer_init(&loop, &tick);
+    uv_timer_start(&tick, on_tick, 10, 10);
+    while (!(n && *n >= least) && uv_hrtime() < end)
         uv_run(&loop, UV_RUN_ONCE);
-    uv_close((uv_handle_t *)&alarm, NULL);
+    uv_close((uv_handle_t *)&tick, NULL);
     uv_run(&loop, UV_RUN_NOWAIT);
-    return !over;
+    return n && *n >= least;
 }
 
 #endif
