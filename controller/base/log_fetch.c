@@ -83,8 +83,12 @@ long long log_fetch_print(struct log_fetch *r, struct client *c, FILE *to, struc
         const json_t *data = json_object_get(answer, "data");
         const char *text = json_string_value(data);
         size_t n = json_string_length(data);
-        print(r, text, n, to);
         long long next = json_integer_value(json_object_get(answer, "next_offset"));
+        const bool exact = (long long)n == next - r->offset; /* else bytes were replaced */
+        const char *stop = exact && r->until[0] ? memmem(text, n, r->until, strlen(r->until)) : NULL;
+        const size_t before = stop ? (size_t)(stop - text) : n;
+        print(r, text, before, to);
+        next -= (long long)(n - before);
         long long size = json_integer_value(json_object_get(answer, "size"));
         long long attempt = json_integer_value(json_object_get(answer, "attempt"));
         bool moved = next > r->offset;
@@ -93,7 +97,7 @@ long long log_fetch_print(struct log_fetch *r, struct client *c, FILE *to, struc
         r->done = json_is_true(json_object_get(answer, "done"));
         r->attempt = attempt ? attempt : r->attempt;
         json_decref(answer);
-        if (!moved || r->offset >= size || ferror(to))
+        if (!moved || before < n || r->offset >= size || ferror(to))
             return total;
     }
 }

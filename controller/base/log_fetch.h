@@ -17,6 +17,7 @@ struct log_fetch {
     bool      done;                 /* no more output will follow */
     bool      mid_line;             /* the last byte printed was not a line feed */
     bool      labelled;             /* print complete lines only, each with its rank */
+    char      until[48];            /* text before which to stop; "": none */
     char     *held; /* an incomplete line; NULL: none. log_fetch_fini() frees it */
     size_t    nheld;
     void    (*before)(void *user);  /* called before bytes are printed; may be NULL */

@@ -32,6 +32,7 @@ struct follow {
     const struct follow_wish *wish;
     long long                 id;
     int64_t                   after;       /* the last event seen */
+    long long                 attempt, generation; /* the newest that events have named: later output comes after them */
     struct log_fetch         *logs;        /* of the rank, or of all */
     int                       n;
     bool                      drawn;       /* the last line of the terminal is the live line */
@@ -95,46 +96,6 @@ static void show_setup(struct follow *f, const json_t *event)
     log_fetch_fini(&log, f->call->out.file);
 }
 
-static void tell(struct follow *f, const json_t *event)
-{
-    const struct terminal *t = &f->call->out;
-    char shown[1024], at[JOB_CELL];
-    const char *kind = json_string_value(json_object_get(event, "kind"));
-    const char *text = json_string_value(json_object_get(event, "text"));
-    if (f->wish->quiet || !kind || !text || !event_is_news(kind, json_object_get(event, "body")))
-        return;
-    const bool bad = event_kind_is(event_kind_of(kind), EVENT_IS_BAD);
-    job_view_local(at, sizeof(at), json_string_value(json_object_get(event, "at")));
-    terminal_fit(t, shown, sizeof(shown), text, 0);
-    erase(f);
-    end_line(f);
-    fprintf(t->file, "%s%s%s %s%s%s\n", terminal_style(t, STYLE_DIM), strlen(at) > 11 ? at + 11 : at,
-            terminal_style(t, STYLE_PLAIN), bad ? terminal_style(t, STYLE_YELLOW) : "", shown,
-            bad ? terminal_style(t, STYLE_PLAIN) : "");
-}
-
-static int read_events(struct follow *f)
-{
-    for (;;) {
-        json_t *answer, *event;
-        size_t i;
-        if (client_get(f->client, &answer, &f->call->err, "/v1/jobs/%lld/events?after=%lld&limit=%d",
-                       f->id, (long long)f->after, PAGE) < 0)
-            return -1;
-        json_t *events = json_object_get(answer, "events");
-        json_array_foreach (events, i, event) {
-            f->after = json_integer_value(json_object_get(event, "seq"));
-            tell(f, event);
-            if (f->wish->output && event_kind_of(field_text(event, "kind")) == EVENT_SETUP_DONE)
-                show_setup(f, event);
-        }
-        size_t n = json_array_size(events);
-        json_decref(answer);
-        if (n < PAGE)
-            return 0;
-    }
-}
-
 /* The number of the newest event. */
 static int skip_old_events(struct follow *f)
 {
@@ -169,16 +130,24 @@ static int know_ranks(struct follow *f, int n)
     return 0;
 }
 
-/* Prints the output of the current attempt and of later ones. */
-static int read_output(struct follow *f, struct log_fetch *log)
+static bool is_done(const struct follow *f)
 {
-    long long newest = json_integer_value(json_object_get(f->row, "attempt"));
+    return strcmp(field_text(f->row, "state"), "done") == 0;
+}
+
+/* Prints the output of the current attempt and of later ones, as far as events have named them. `all`: to its end. */
+static int read_output(struct follow *f, struct log_fetch *log, bool all)
+{
+    long long newest = all ? json_integer_value(json_object_get(f->row, "attempt")) : f->attempt;
     if (newest < 1)
         return 0;
     if (log->attempt == 0)
         log->attempt = newest;
     for (;;) {
         struct err why = {0};
+        log->until[0] = '\0';
+        if (!all && log->attempt == f->attempt)
+            snprintf(log->until, sizeof(log->until), "--- generation %lld ---\n", f->generation + 1);
         if (log_fetch_print(log, f->client, f->call->out.file, &why) < 0 &&
             why.code != ERR_NOT_FOUND) /* no output yet */
             return err_set(&f->call->err, why.code, "%s", why.text);
@@ -192,15 +161,71 @@ static int read_output(struct follow *f, struct log_fetch *log)
     }
 }
 
-static int read_outputs(struct follow *f)
+static int read_outputs(struct follow *f, bool all)
 {
     const int np = (int)json_integer_value(json_object_get(f->row, "np"));
     if (know_ranks(f, f->wish->all && np > 1 ? np : 1) < 0)
         return -1;
     for (int i = 0; i < f->n; i++)
-        if (read_output(f, &f->logs[i]) < 0)
+        if (read_output(f, &f->logs[i], all) < 0)
             return -1;
     return 0;
+}
+
+/* After the output that came before. */
+static int tell(struct follow *f, const json_t *event)
+{
+    const struct terminal *t = &f->call->out;
+    char shown[1024], at[JOB_CELL];
+    const char *kind = json_string_value(json_object_get(event, "kind"));
+    const char *text = json_string_value(json_object_get(event, "text"));
+    if (f->wish->quiet || !kind || !text || !event_is_news(kind, json_object_get(event, "body")))
+        return 0;
+    if (f->wish->output && !f->wish->from_now && read_outputs(f, false) < 0)
+        return -1;
+    const bool bad = event_kind_is(event_kind_of(kind), EVENT_IS_BAD);
+    job_view_local(at, sizeof(at), json_string_value(json_object_get(event, "at")));
+    terminal_fit(t, shown, sizeof(shown), text, 0);
+    erase(f);
+    end_line(f);
+    fprintf(t->file, "%s%s%s %s%s%s\n", terminal_style(t, STYLE_DIM), strlen(at) > 11 ? at + 11 : at,
+            terminal_style(t, STYLE_PLAIN), bad ? terminal_style(t, STYLE_YELLOW) : "", shown,
+            bad ? terminal_style(t, STYLE_PLAIN) : "");
+    return 0;
+}
+
+static void note_start(struct follow *f, const json_t *event)
+{
+    if (event_kind_of(field_text(event, "kind")) != EVENT_GENERATION_STARTED)
+        return;
+    f->attempt = field_int(event, "attempt", 0);
+    f->generation = field_int(json_object_get(event, "body"), "generation", 1);
+}
+
+static int read_events(struct follow *f)
+{
+    for (;;) {
+        json_t *answer, *event;
+        size_t i;
+        if (client_get(f->client, &answer, &f->call->err, "/v1/jobs/%lld/events?after=%lld&limit=%d",
+                       f->id, (long long)f->after, PAGE) < 0)
+            return -1;
+        json_t *events = json_object_get(answer, "events");
+        json_array_foreach (events, i, event) {
+            f->after = json_integer_value(json_object_get(event, "seq"));
+            if (tell(f, event) < 0) {
+                json_decref(answer);
+                return -1;
+            }
+            note_start(f, event);
+            if (f->wish->output && event_kind_of(field_text(event, "kind")) == EVENT_SETUP_DONE)
+                show_setup(f, event);
+        }
+        size_t n = json_array_size(events);
+        json_decref(answer);
+        if (n < PAGE)
+            return 0;
+    }
 }
 
 static void draw(struct follow *f)
@@ -232,19 +257,12 @@ static void draw(struct follow *f)
     f->last_step = step;
 }
 
-static bool is_done(const struct follow *f)
-{
-    return strcmp(field_text(f->row, "state"), "done") == 0;
-}
-
 /* Read the row first: if it is done, the events and output read next are complete. */
 static int look(struct follow *f)
 {
     if (read_row(f) < 0 || read_events(f) < 0)
         return -1;
-    if (f->wish->output && read_outputs(f) < 0)
-        return -1;
-    return 0;
+    return f->wish->output ? read_outputs(f, f->wish->from_now || is_done(f)) : 0;
 }
 
 /* Before the client tells of a far host that is away. */

@@ -70,3 +70,18 @@ has "cannot start the daemon" err
 has "jobs.db" err
 [ "$(wc -l <err)" = 1 ]
 JOBCTL_HOME=/proc/nowhere code 4 jobctl status
+
+# Events and output are in the order in which they happened: what a generation printed comes before its end, and after
+# its start, although both came between two looks.
+cat >order.yaml <<YAML
+resources: {gpus: 0}
+retry: {max: 2, backoff: 1ms..2ms}
+run: |
+  echo step 1 of it
+  printf 'no line feed'
+  exit 3
+YAML
+code 93 jobctl submit --follow order.yaml
+grep -v '^job\|^note' out | sed 's/^[0-9:]* \(rank 0 exited\|restarting\|generation\).*/\1/' >order
+for _ in 1 2 3; do printf '%s\n' generation 'step 1 of it' 'no line feed' 'rank 0 exited' restarting; done |
+    sed '$d' | sed '6a --- generation 2 ---' | sed '12a --- generation 3 ---' | diff - order
