@@ -43,7 +43,7 @@ struct attempt {
     struct follower_link *link; /* not NULL: the leader is on another node; this node's leader and core are unused */
     struct monitor *monitor;    /* set from LAUNCH on */
     struct gpu_selftest_child *gpu_selftest; /* NULL: no self-test needed */
-    void (*planned)(struct attempt *a);      /* called after attempt_begin() */
+    void (*planned)(struct attempt *a);      /* called after begin_attempt() */
     void (*lease_nodes)(struct attempt *a);  /* several nodes: called before the plan if machines have leases */
     bool nccl_unlike; /* another node has reported unexpected NCCL transports */
     struct gpu_sampler *gpu_sampler; /* NULL: the load of the GPUs was never requested */
@@ -148,9 +148,6 @@ int attempt_take_environment(struct attempt *a, struct err *err);
 
 /* Stores the LAUNCH. */
 int attempt_take_launch(struct attempt *a, const json_t *body, struct err *err);
-/* Prepares the commands and the plan of this node, after a GPU self-test if one is needed;
- * stores the facts. Then calls `planned`, at once or from the loop, or refuses the launch. */
-void attempt_begin(struct attempt *a, void (*planned)(struct attempt *a));
 /* The same, once the agent holds the lease of checkpoint.dir; a job's own directory needs no lease. */
 void attempt_claim(struct attempt *a, void (*planned)(struct attempt *a));
 /* False if the core has already started, or the attempt was ended before. */
@@ -184,7 +181,7 @@ void attempt_on_leased(void *arg, int node, int round, bool holds, const char *t
 /* Hook of the follower: the leader requests the lease of this machine. */
 void attempt_on_lease(void *arg, int round, int nodes);
 
-/* --- attempt_nodes.c: a LAUNCH of several nodes, after attempt_begin() ---------------------- */
+/* --- attempt_nodes.c: a LAUNCH of several nodes, after begin_attempt() ---------------------- */
 
 /* Waits for the other nodes; a single node does not wait. */
 void attempt_gather(struct attempt *a);

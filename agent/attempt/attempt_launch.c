@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attempt_launch.c - from LAUNCH to the start of the core: lease, commands, plan, watch, mirror
  *
- * attempt_take_launch() -> attempt_claim() -> attempt_begin() [-> GPU self-test] -> attempt_ready(); with several
+ * attempt_take_launch() -> attempt_claim() -> begin_attempt() [-> GPU self-test] -> attempt_ready(); with several
  * nodes attempt_nodes.c comes between the last two. attempt_refuse() ends it from anywhere. */
 #include <limits.h>
 #include <stdio.h>
@@ -226,7 +226,9 @@ static void take_machine(struct attempt *a)
         attempt_plan(a);
 }
 
-void attempt_begin(struct attempt *a, void (*planned)(struct attempt *a))
+/* Prepares the commands and the plan of this node, after a GPU self-test if one is needed;
+ * stores the facts. Then calls `planned`, at once or from the loop, or refuses the launch. */
+static void begin_attempt(struct attempt *a, void (*planned)(struct attempt *a))
 {
     a->planned = planned;
     probe_cache_recall(a->facts, state_dir(a));
@@ -354,7 +356,7 @@ static void on_lease_ready(void *arg, const struct err *refusal)
         on_warning(a, refusal->text);
     follower_set_fence(a->follower, lease_keeper_fence(a->lease));
     if (cause == CAUSE_NONE)
-        attempt_begin(a, a->planned);
+        begin_attempt(a, a->planned);
     else
         feed_launch(a, refusal->text, cause, NULL);
 }
@@ -390,7 +392,7 @@ void attempt_claim(struct attempt *a, void (*planned)(struct attempt *a))
     a->planned = planned;
     snprintf(home, sizeof(home), "%.*s", home_length(job_dir), job_dir);
     if (is_own(a, dir))
-        attempt_begin(a, planned);
+        begin_attempt(a, planned);
     else if (lease_keeper_start(&a->lease, &a->loop, dir, &by, &hooks, &err) < 0)
         attempt_refuse(a, err.text, NULL);
 }

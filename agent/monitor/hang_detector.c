@@ -131,7 +131,8 @@ static int64_t phase_deadline(const struct hang_detector *h, int rank, const str
     return hang_rules_doubled_ms(flight_phase_of(p) == PHASE_INIT ? first : auto_deadline(h, s, p), alarms);
 }
 
-int64_t hang_detector_deadline_ms(const struct hang_detector *h, int rank, const struct flight_page *page, char state)
+/* How long a rank may be quiet; -1 = no deadline. */
+static int64_t deadline_of(const struct hang_detector *h, int rank, const struct flight_page *page, char state)
 {
     int64_t deadline = phase_deadline(h, rank, page);
     if (state == 'T' && (deadline < 0 || deadline > HANG_STOPPED_MS))
@@ -276,7 +277,7 @@ static int worst_rank(const struct hang_detector *h, const struct hang_detector_
         const struct hang_detector_rank *r = &ranks[i];
         if (!r->alive || (stopped ? r->state != 'T' : r->page->coll_seq > least))
             continue;
-        int64_t deadline = hang_detector_deadline_ms(h, i, r->page, r->state);
+        int64_t deadline = deadline_of(h, i, r->page, r->state);
         double far = deadline > 0 ? (double)still_ms(h, i, r) / (double)deadline : 0;
         if (far >= worst && (culprit < 0 || far > worst)) {
             worst = far;
@@ -322,7 +323,7 @@ static bool judge(struct hang_detector *h, const struct hang_detector_rank *rank
         .phase = flight_phase_of(p),
         .step = flight_step(p),
         .quiet_ms = still_ms(h, culprit, &ranks[culprit]),
-        .deadline_ms = hang_detector_deadline_ms(h, culprit, p, state),
+        .deadline_ms = deadline_of(h, culprit, p, state),
     };
     tell(out, h, ranks, all_wait(h, ranks, fewest(h, ranks)));
     if (state == 'T' || !at_work(s, out->quiet_ms))

@@ -76,9 +76,6 @@ void hang_detector_step(struct hang_detector *h);
 bool hang_detector_look(struct hang_detector *h, const struct hang_detector_rank *ranks, int64_t now_ms,
                         struct hang_detector_verdict *out);
 
-/* How long a rank may be quiet; -1 = no deadline. */
-int64_t hang_detector_deadline_ms(const struct hang_detector *h, int rank, const struct flight_page *page, char state);
-
 /* {"forward": ms, ..., "32x32": {"forward": ms, ...}, "silence": {}}: the 99.9th percentiles and
  * agent/monitor/silence.h, for the next attempt; a new object, or NULL if nothing was learned. */
 json_t *hang_detector_learned(const struct hang_detector *h);

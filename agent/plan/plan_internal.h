@@ -75,7 +75,6 @@ const char *plan_interface(const struct plan_view *v);
 /* The number of active RDMA ports. */
 int plan_rdma_ports(const struct plan_view *v);
 bool plan_rdma_is_ethernet(const struct plan_view *v); /* some ports, none of InfiniBand */
-bool plan_has_efa(const struct plan_view *v);
 /* NCCL uses P2P across PCIe switches; on AMD hosts with two GPUs, at any distance. */
 bool plan_p2p_everywhere(const struct plan_view *v);
 

@@ -57,7 +57,7 @@ static bool is_efa(const json_t *port)
     return strcmp(field_text(port, "vendor"), "0x1d0f") == 0;
 }
 
-bool plan_has_efa(const struct plan_view *v)
+static bool has_efa(const struct plan_view *v)
 {
     size_t i;
     const json_t *port;
@@ -162,7 +162,7 @@ static bool interface(const struct plan_view *v, struct finding *f)
     const char *name = plan_interface(v);
     if (v->nodes < 2 || has_vendor_script(v))
         return false;
-    if (plan_has_efa(v)) {
+    if (has_efa(v)) {
         snprintf(f->value, sizeof(f->value), "^lo,docker");
         snprintf(f->fact, sizeof(f->fact), "Amazon EFA adapters are present");
         return true;
@@ -175,7 +175,7 @@ static bool interface(const struct plan_view *v, struct finding *f)
 static bool several_sockets(const struct plan_view *v, struct finding *f)
 {
     const json_t *speed = json_object_get(default_interface(v), "speed_mbps");
-    if (v->nodes < 2 || has_vendor_script(v) || plan_has_efa(v) || plan_rdma_ports(v) > 0 ||
+    if (v->nodes < 2 || has_vendor_script(v) || has_efa(v) || plan_rdma_ports(v) > 0 ||
         json_integer_value(speed) < FAST_ETHERNET_MBPS)
         return false;
     snprintf(f->value, sizeof(f->value), "4");
@@ -309,7 +309,7 @@ static void heed_network(struct plan_view *v)
                   "%s is installed: its NCCL settings change with each release, so source its script in `run:` (under "
                   "/usr/local/gib/scripts or /var/lib/tcpx*); jobctl adds nothing",
                   field_text(v->facts, "fabric_software"));
-    else if (plan_has_efa(v))
+    else if (has_efa(v))
         plan_note(v, "Amazon EFA needs the plugin aws-ofi-nccl on the library path; "
                      "without it NCCL falls back to sockets (\"Using network Socket\")");
     else if (!plan_interface(v)[0])

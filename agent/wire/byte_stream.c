@@ -107,7 +107,8 @@ static void on_written(uv_write_t *req, int status)
     free(o);
 }
 
-int byte_stream_put(uv_stream_t *to, const void *bytes, size_t size, void (*sent)(void *arg, int status), void *arg)
+/* Copies and queues bytes for any stream of libuv. `sent`, which may be NULL, gets a status of libuv. */
+static int put(uv_stream_t *to, const void *bytes, size_t size, void (*sent)(void *arg, int status), void *arg)
 {
     struct outgoing *o = malloc(sizeof(*o) + size);
     if (!o)
@@ -135,7 +136,7 @@ static int flush(struct byte_stream *s)
 {
     char bytes[32768];
     for (size_t n; (n = tls_psk_output(s->tls, bytes, sizeof(bytes))) > 0;)
-        if (byte_stream_put(&s->uv.stream, bytes, n, on_sent, s) < 0)
+        if (put(&s->uv.stream, bytes, n, on_sent, s) < 0)
             return -1;
     return 0;
 }
@@ -145,7 +146,7 @@ int byte_stream_write(struct byte_stream *s, const void *bytes, size_t size)
     if (!s->ready || s->ended || s->closing)
         return -1;
     if (!s->tls)
-        return byte_stream_put(&s->uv.stream, bytes, size, on_sent, s);
+        return put(&s->uv.stream, bytes, size, on_sent, s);
     return tls_psk_write(s->tls, bytes, size) < 0 ? -1 : flush(s);
 }
 

@@ -65,7 +65,4 @@ bool byte_stream_address(const struct byte_stream *s, bool other, char out[BYTE_
 /* A numeric address: 0, or negative if it is neither IPv4 nor IPv6. */
 int byte_stream_ip(const struct sockaddr *a, char out[BYTE_STREAM_ADDRESS]);
 
-/* Copies and queues bytes for any stream of libuv. `sent`, which may be NULL, gets a status of libuv. */
-int byte_stream_put(uv_stream_t *to, const void *bytes, size_t size, void (*sent)(void *arg, int status), void *arg);
-
 #endif

@@ -10,7 +10,8 @@
 
 enum { RANGE_MAX = 10000 };
 
-int job_select_is_ids(const char *arg)
+/* True if the word consists of ids only ("7", "3-5", "3,5-8"). */
+static int is_ids(const char *arg)
 {
     return arg[0] >= '0' && arg[0] <= '9' && arg[strspn(arg, "0123456789,-")] == '\0';
 }
@@ -103,7 +104,7 @@ int job_select(struct client *c, json_t **rows, int nargs, char **args, struct e
     json_t *list = json_array();
     int rc = 0;
     for (int i = 0; i < nargs && rc == 0; i++)
-        rc = (job_select_is_ids(args[i]) ? select_ids : select_name)(c, list, args[i], err);
+        rc = (is_ids(args[i]) ? select_ids : select_name)(c, list, args[i], err);
     if (rc < 0) {
         json_decref(list);
         list = NULL;

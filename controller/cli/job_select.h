@@ -15,9 +15,6 @@ int job_select(struct client *c, json_t **rows, int nargs, char **args, struct e
 /* The rows of all jobs that are not done, newest first; a new array. */
 int job_select_active(struct client *c, json_t **rows, struct err *err);
 
-/* True if the word consists of ids only ("7", "3-5", "3,5-8"). */
-int job_select_is_ids(const char *arg);
-
 /* Members of a sweep's row, by index: a new list, empty if the row is no sweep; NULL with *err. */
 json_t *job_select_members(struct client *c, const json_t *row, struct err *err);
 

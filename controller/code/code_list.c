@@ -53,7 +53,8 @@ static bool is_like(const char *const *patterns, const char *name)
     return *patterns;
 }
 
-bool code_list_secret(const char *name)
+/* Is it a name such as .env, id_rsa or server.key? Pure. */
+static bool is_secret(const char *name)
 {
     static const char *const examples[] = {".env.example", ".env.sample", ".env.template", ".env.dist", "example.env",
                                            NULL};
@@ -253,7 +254,7 @@ static const char *trouble(const struct walk *w, const char *path, const char *r
         return link_trouble(path, rel);
     if (!S_ISREG(st->st_mode))
         return S_ISFIFO(st->st_mode) ? "a FIFO" : S_ISSOCK(st->st_mode) ? "a socket" : "a device";
-    if ((code_list_secret(name) || holds_key(path, name, st)) && !ignore_keeps(w->rules, rel))
+    if ((is_secret(name) || holds_key(path, name, st)) && !ignore_keeps(w->rules, rel))
         return SECRET;
     if (is_sparse(path, st))
         return "a sparse file";

@@ -4,7 +4,7 @@
  * In a git repository: tracked files, and new ones that are not ignored (`git ls-files`), including submodules and
  * nested repositories; elsewhere all files that no .gitignore excludes. In both cases, .jobctlignore files, in any
  * directory, exclude more.  Always excluded: .git, jobctl's home, virtual environments (pyvenv.cfg), __pycache__, files
- * that usually contain secrets (code_list_secret()), and what cannot be copied: FIFOs, sockets, devices, sparse files,
+ * that usually contain secrets, such as .env, and what cannot be copied: FIFOs, sockets, devices, sparse files,
  * unreadable ones, links that lead outside.
  */
 #ifndef CONTROLLER_CODE_CODE_LIST_H
@@ -36,8 +36,5 @@ struct code_list_wish {
 /* Above the limits: ERR_USAGE names the largest entries seen. ERR_NOT_FOUND: no such directory. */
 int code_list_make(struct code_list *l, const struct code_list_wish *wish, struct err *err);
 void code_list_fini(struct code_list *l);
-
-/* Is it a name such as .env, id_rsa or server.key? Pure. */
-bool code_list_secret(const char *name);
 
 #endif

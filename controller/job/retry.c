@@ -53,7 +53,8 @@ static bool has_place(const struct retry_case *c)
     return (is_cause(c, "host_unreachable") || is_cause(c, "disk_full")) && c->places > 1 && c->same % c->places != 0;
 }
 
-int64_t retry_delay(const struct retry_rules *rules, const struct retry_case *c)
+/* Milliseconds to wait after this failure. */
+static int64_t delay_of(const struct retry_rules *rules, const struct retry_case *c)
 {
     const int64_t places = c->places > 1 ? c->places : 1;
     if (has_place(c))
@@ -109,7 +110,7 @@ static void decide(struct retry_verdict *out, const struct retry_rules *rules, c
         return;
     out->again = true;
     out->exit_code = 0;
-    out->delay_ms = retry_delay(rules, c);
+    out->delay_ms = delay_of(rules, c);
     snprintf(out->text, sizeof(out->text), "%.390s", c->text);
 }
 

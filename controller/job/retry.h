@@ -54,9 +54,6 @@ void retry_decide(struct retry_verdict *out, const struct retry_rules *rules, co
  * without enough GPUs do not: then the job is retried without limit. */
 bool retry_counts(const char *cause);
 
-/* Milliseconds to wait after this failure. */
-int64_t retry_delay(const struct retry_rules *rules, const struct retry_case *c);
-
 /* Milliseconds to wait before restart number `failures` without progress. */
 int64_t retry_backoff(const struct retry_rules *rules, int64_t failures, uint64_t random);
 

@@ -102,26 +102,28 @@ const char *job_json_obstacle(const struct job *job)
            : job->texts->absent[0] ? job->texts->absent : job->texts->lease[0] ? job->texts->lease : NULL;
 }
 
-void job_json_reason(char *out, unsigned long size, const struct job *job)
+/* The reason in one line, as shown in a row. */
+static void write_reason(char *out, unsigned long size, const struct job *job)
 {
     const struct job_core *c = &job->core;
     const char *obstacle = job_json_obstacle(job);
+    out[0] = '\0';
     if (obstacle) {
-        snprintf(out, size, "%s", obstacle);
+        text_append(out, size, "%s", obstacle);
         return;
     }
     if (c->state == JOB_RUNNING && job->texts->nccl[0]) {
-        snprintf(out, size, "%s", job->texts->nccl);
+        text_append(out, size, "%s", job->texts->nccl);
         return;
     }
     if (c->state == JOB_RUNNING && job->texts->channel_text[0] && job->agents.channel_degraded) {
-        snprintf(out, size, "its agent is connected %s", job->texts->channel_text);
+        text_append(out, size, "its agent is connected %s", job->texts->channel_text);
         return;
     }
     const char *frees = job->texts->frees[0] ? job->texts->frees : job->texts->by_hand;
     if (c->goodput.disk_since_ms && frees[0]) {
         const size_t rest = size - strlen(frees) - sizeof("; ");
-        snprintf(out, size, "%.*s; %s", (int)(rest < size ? rest : 0), c->reason, frees);
+        text_append(out, size, "%.*s; %s", (int)(rest < size ? rest : 0), c->reason, frees);
         err_make_printable(out);
         return;
     }
@@ -129,21 +131,20 @@ void job_json_reason(char *out, unsigned long size, const struct job *job)
     if (since_ms) {
         char age[32];
         job_view_duration(age, sizeof(age), (double)(now_ms - since_ms) / 1000);
-        snprintf(out, size, "no step for %s", age);
+        text_append(out, size, "no step for %s", age);
         return;
     }
     if (!job_core_waits(c)) {
-        snprintf(out, size, "%s", c->reason);
+        text_append(out, size, "%s", c->reason);
         return;
     }
     char wait[240], users[200] = "", members[200] = "";
     if (job->sweep)
         sweep_text(members, sizeof(members), job->sweep);
     if (members[0] && !sweep_may_start(job->sweep)) {
-        const int n = snprintf(out, size, "%s", members);
-        if (sweep_next(job->sweep) >= 0 && n > 0 && (unsigned long)n < size)
-            snprintf(out + n, size - (unsigned long)n, "; at most %lld at once (max_parallel)",
-                     (long long)job->sweep->max_parallel);
+        text_append(out, size, "%s", members);
+        if (sweep_next(job->sweep) >= 0)
+            text_append(out, size, "; at most %lld at once (max_parallel)", (long long)job->sweep->max_parallel);
         return;
     }
     fleet_explain(job->daemon);
@@ -162,11 +163,11 @@ void job_json_reason(char *out, unsigned long size, const struct job *job)
                     (long long)c->id, word == SCHED_GPUS ? "gpus" : "cpus", other);
     if (c->state == JOB_RECOVERING) {
         const bool full = job_core_disk_wait(c) && frees[0];
-        snprintf(out, size, "%s%s%s%s%s", c->reason, wait[0] ? "; " : "", wait, full ? "; " : "", full ? frees : "");
+        text_append(out, size, "%s%s%s%s%s", c->reason, wait[0] ? "; " : "", wait, full ? "; " : "", full ? frees : "");
         err_make_printable(out);
     }
     else
-        snprintf(out, size, "%s%s%s", members, members[0] ? "; " : "", wait);
+        text_append(out, size, "%s%s%s", members, members[0] ? "; " : "", wait);
 }
 
 /* Where it runs, unless that is this machine. */
@@ -184,7 +185,7 @@ json_t *job_json_of_job(const struct job *job)
     struct job_row row;
     const struct job_core *c = &job->core;
     job_row_make(&row, job);
-    job_json_reason(row.reason, sizeof(row.reason), job);
+    write_reason(row.reason, sizeof(row.reason), job);
     if (job->sweep && job->sweep->live > 0)
         snprintf(row.state, sizeof(row.state), "%s", job_state_name(JOB_RUNNING));
     json_t *checkpoint = json_null();

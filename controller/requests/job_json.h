@@ -21,7 +21,5 @@ json_t *job_json_of_id(struct daemon *d, int64_t id, struct err *err);
 
 /* The obstacle that currently blocks or slows down a placed job; NULL: nothing known. */
 const char *job_json_obstacle(const struct job *job);
-/* The reason in one line, as shown in a row. */
-void job_json_reason(char *out, unsigned long size, const struct job *job);
 
 #endif

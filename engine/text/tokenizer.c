@@ -18,6 +18,12 @@ static const char unknown_character[] = "\xEF\xBF\xBD"; /* U+FFFD */
 
 /* --- opening ----------------------------------------------------------------------------- */
 
+/* The id of one piece, or -1. */
+static int find(const struct tokenizer *t, const char *piece)
+{
+    return vocabulary_find(t->pieces, piece, strlen(piece));
+}
+
 /* Byte 9 has the name of the character in tokenizer.json. */
 static int find_bytes(struct tokenizer *t, struct err *err)
 {
@@ -25,7 +31,7 @@ static int find_bytes(struct tokenizer *t, struct err *err)
         char name[8];
         const char tab = '\t';
         snprintf(name, sizeof(name), "<0x%02X>", (unsigned)b);
-        if ((t->byte[b] = tokenizer_find(t, name)) < 0 && b == tab)
+        if ((t->byte[b] = find(t, name)) < 0 && b == tab)
             t->byte[b] = vocabulary_find(t->pieces, &tab, 1);
         if (t->byte[b] < 0)
             return err_set(err, ERR_DATA, "the piece %s is missing; a tokenizer with byte fallback is expected", name);
@@ -35,8 +41,8 @@ static int find_bytes(struct tokenizer *t, struct err *err)
 
 static int find_special(struct tokenizer *t, struct err *err)
 {
-    t->bos = tokenizer_find(t, "<bos>");
-    t->pad = tokenizer_find(t, "<pad>");
+    t->bos = find(t, "<bos>");
+    t->pad = find(t, "<pad>");
     if (t->bos < 0 || t->pad < 0)
         return err_set(err, ERR_DATA, "the piece %s is missing; a tokenizer of Gemma is expected",
                        t->bos < 0 ? "<bos>" : "<pad>");
@@ -115,11 +121,6 @@ int tokenizer_bos(const struct tokenizer *t)
 int tokenizer_pad(const struct tokenizer *t)
 {
     return t->pad;
-}
-
-int tokenizer_find(const struct tokenizer *t, const char *piece)
-{
-    return vocabulary_find(t->pieces, piece, strlen(piece));
 }
 
 /* --- encoding ---------------------------------------------------------------------------- */

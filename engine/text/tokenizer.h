@@ -39,8 +39,6 @@ int tokenizer_size(const struct tokenizer *t);
 /* The ids of "<bos>" and "<pad>". */
 int tokenizer_bos(const struct tokenizer *t);
 int tokenizer_pad(const struct tokenizer *t);
-/* The id of one piece, or -1. */
-int tokenizer_find(const struct tokenizer *t, const char *piece);
 
 /* Appends the ids of n bytes, without <bos>. Each byte that is not part of a character counts as U+FFFD. */
 int tokenizer_encode(const struct tokenizer *t, struct token_ids *out, const char *text, size_t n, struct err *err);
