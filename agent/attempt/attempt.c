@@ -4,17 +4,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
 #include <unistd.h>
 
-#include "agent/attempt/heartbeat.h"
 #include "agent/attempt/incident.h"
 #include "agent/attempt/monitor.h"
 #include "agent/attempt/session.h"
 #include "agent/attempt/spool.h"
+#include "agent/core/agent_core.h"
 #include "agent/core/redact.h"
 #include "agent/mirror/mirror_child.h"
 #include "agent/nodes/follower.h"
@@ -212,6 +213,29 @@ static void on_end_signal(uv_signal_t *handle, int signo)
 }
 
 /* --- heartbeats and leaving -------------------------------------------------------------- */
+
+static json_t *number(double v)
+{
+    return isfinite(v) ? json_real(v) : json_null();
+}
+
+static json_t *count(int64_t v)
+{
+    return v >= 0 ? json_integer(v) : json_null();
+}
+
+/* Progress and speed of the run: a new object, or NULL when out of memory. */
+static json_t *heartbeat_body(const struct agent_core *core, const struct leader *leader)
+{
+    struct agent_view v;
+    agent_core_view(core, &v);
+    const char *phase = v.ranks_alive ? leader_phase(leader, 0) : NULL;
+    return json_make("{s:i, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:i, s:o}", "generation",
+                     v.generation, "state", agent_phase_name(v.phase), "step", count(v.step), "steps",
+                     count(v.steps), "phase", phase ? phase : "", "loss", number(v.loss), "lr",
+                     number(v.lr), "samples_per_s", number(v.samples_per_s), "ranks_alive",
+                     v.ranks_alive, "step_ms", number(v.step_ms));
+}
 
 /* Two agents must never write to one directory: an agent whose directory was removed, renamed or replaced stops its
  * ranks, and reports where the directory is (in agent.log, which moves with it; in syslog if it was removed). */

@@ -29,7 +29,7 @@
  *   request_job, request_*      the handlers of requests
  *   requests                    the table of requests
  *   takeover, replay            recovery after a restart of the daemon, and after a loss of the store
- *   home_watch, beat            checks made once a second
+ *   home_watch                  a check made once a second
  *   store_upkeep                the store is kept small
  *   daemon_run                  start and stop
  *
@@ -66,7 +66,7 @@ struct dashboard;
 struct gpu_figures;
 
 struct daemon_clock {
-    uv_timer_t        beat;         /* once a second (beat.h) */
+    uv_timer_t        beat;         /* once a second (daemon_run.c) */
     struct clock_jump seen;         /* the clock at the latest beat */
     int64_t           suspended_ms; /* how long the machine was suspended, as far as this program knows */
 };

@@ -19,10 +19,12 @@
 #include "controller/attempt/job_attempt.h"
 #include "controller/base/file_work.h"
 #include "controller/base/home.h"
-#include "controller/daemon/beat.h"
+#include "controller/job/job.h"
+#include "controller/job/job_apply.h"
 #include "controller/lifecycle/effects.h"
 #include "controller/daemon/home_lock.h"
 #include "controller/daemon/home_watch.h"
+#include "controller/lifecycle/reserve.h"
 #include "controller/notify/notifier.h"
 #include "controller/lifecycle/removal.h"
 #include "controller/daemon/replay.h"
@@ -120,6 +122,63 @@ static void say_ready(int fd)
     if (write(fd, "ready\n", 6) != 6)
         log_warn(NULL, "cannot report that the daemon is ready: --ready-fd is closed");
     close(fd);
+}
+
+enum { BEAT_MS = 1000 };
+
+static void tell_log(struct daemon *d)
+{
+    const struct clock_reading now = clock_read();
+    struct clock_change change;
+    char text[400];
+    if (!clock_jump_look(&d->clock.seen, &now, &change))
+        return;
+    d->clock.suspended_ms += change.suspended_ms;
+    clock_jump_text(text, sizeof(text), &change);
+    log_warn(NULL, "%s", text);
+    hosts_clock_set(d, change.jump_ms);
+}
+
+/* A store that fails now is tried again at the next beat. */
+static void tell_jobs(struct daemon *d)
+{
+    for (size_t i = d->active_jobs->count; i-- > 0;) {
+        struct err err = {0};
+        struct job *job = d->active_jobs->jobs[i];
+        if (job->core.attempt > 0 && job_apply_clock(job, &err) < 0)
+            log_error(NULL, "job %lld: %s; trying again", (long long)job->core.id, err.text);
+    }
+}
+
+/* Once a second: is the home still in its place, and were the clocks set? A wall clock that was set, or a suspended
+ * machine, is reported once: in daemon.log, and to each job that has begun (job_apply_clock(); a waiting job gets the
+ * report with its next event). */
+static void beat(uv_timer_t *timer)
+{
+    struct daemon *d = timer->data;
+    if (home_watch_look(&d->home))
+        daemon_stop(d);
+    if (d->stopping)
+        return;
+    tell_log(d);
+    tell_jobs(d);
+    reserve_keep(&d->home);
+    notifier_look(d);
+}
+
+static void beat_open(struct daemon *d)
+{
+    const struct clock_reading now = clock_read();
+    d->clock.seen = clock_jump_of(&now);
+    uv_timer_init(&d->loop, &d->clock.beat);
+    d->clock.beat.data = d;
+    reserve_keep(&d->home);
+    uv_timer_start(&d->clock.beat, beat, BEAT_MS, BEAT_MS);
+}
+
+static void beat_close(struct daemon *d)
+{
+    uv_close((uv_handle_t *)&d->clock.beat, NULL);
 }
 
 /* What is opened once clients can connect, in this order; a part may be closed that was not opened. */

@@ -19,7 +19,7 @@ struct file_task;
 int notifier_open(struct daemon *d, struct err *err);
 void notifier_close(struct daemon *d);
 
-/* Once a second (beat.h). */
+/* Once a second (daemon_run.c). */
 void notifier_look(struct daemon *d);
 
 /* Why messages are not being delivered, in one line; "" if nothing is wrong. */

@@ -11,8 +11,9 @@
 #include <string.h>
 
 #include "controller/base/yaml.h"
+#include "controller/spec/config.h"
 #include "controller/spec/host_groups.h"
-#include "controller/spec/notify_names.h"
+#include "controller/spec/notify_target.h"
 #include "controller/spec/recipe.h"
 #include "controller/spec/spec_check.h"
 #include "controller/spec/spec_diagnostics.h"
@@ -21,8 +22,10 @@
 #include "controller/spec/spec_rows.h"
 #include "controller/spec/spec_rules.h"
 #include "controller/spec/spec_set.h"
+#include "controller/spec/spec_suggest.h"
 #include "controller/spec/sweep_tree.h"
 #include "engine/base/err.h"
+#include "engine/base/field.h"
 #include "engine/base/json_make.h"
 #include "engine/base/safe_open.h"
 
@@ -98,10 +101,35 @@ static void expand_hosts(json_t *spec, struct spec_diagnostics *diagnostics)
     spec_diagnostics_suppress(diagnostics, "hosts");
 }
 
+static int no_target(const char *name, const json_t *targets, struct err *err)
+{
+    for (size_t i = 0; i < json_array_size(targets); i++) {
+        const char *known = field_text(json_array_get(targets, i), "name");
+        if (spec_distance(known, name) <= 2)
+            return err_set(err, ERR_USAGE, "notify.to: unknown target \"%.60s\"; did you mean %.64s?", name, known);
+    }
+    return err_set(err, ERR_USAGE, "notify.to: unknown target \"%.60s\"; define it in config.yaml, such as notify: "
+                   "{%.60s: {webhook: \"${SLACK_URL}\"}}", name, name);
+}
+
+/* Each name in `to`, a list or NULL, must be a target in config.yaml. */
+static int check_names(const json_t *to, struct err *err)
+{
+    struct config config = { .groups = NULL };
+    int rc = json_array_size(to) > 0 ? config_load(&config, err) : 0;
+    for (size_t i = 0; rc == 0 && i < json_array_size(to); i++) {
+        const char *name = json_string_value(json_array_get(to, i));
+        if (!notify_target_find(config.notify, name))
+            rc = no_target(name, config.notify, err);
+    }
+    config_fini(&config);
+    return rc;
+}
+
 static void check_targets(const json_t *spec, struct spec_diagnostics *diagnostics)
 {
     struct err why = {.code = ERR_NONE};
-    if (notify_names_check(json_object_get(json_object_get(spec, "notify"), "to"), &why) < 0)
+    if (check_names(json_object_get(json_object_get(spec, "notify"), "to"), &why) < 0)
         spec_diagnostic_err(diagnostics, "notify.to", &why);
 }
 
