@@ -3,7 +3,7 @@
  *
  * The mask is added, (mask - 1) * 10000, as in the authors' code: exp() of a masked
  * score is exactly 0 if at least one token of the sample is valid; a sample
- * without valid tokens attends to its padding.
+ * without valid tokens attends to all its padding.
  */
 #include <float.h>
 #include <math.h>
@@ -17,13 +17,22 @@
 
 #define MASKED 10000.0f
 
-/* p = softmax(p * scale + mask), in place. */
-static void softmax_row(float *p, const float *mask, float scale, int n)
+/* What a masked score is lowered by. If all are masked, none is: the mask would lower all scores equally. */
+static float masked_by(const float *mask, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (mask[i] != 0)
+            return MASKED;
+    return 0;
+}
+
+/* p = softmax(p * scale + (mask - 1) * masked), in place. */
+static void softmax_row(float *p, const float *mask, float masked, float scale, int n)
 {
     const simd_reg lowest = (simd_reg){0} - FLT_MAX;
     simd_reg tops = lowest, sum[SIMD_REGS] = {{0}};
     for (int at = 0; at < n; at += SIMD_WIDTH) {
-        const simd_reg s = simd_reg_load(p, at, n) * scale + (simd_reg_load(mask, at, n) - 1.0f) * MASKED;
+        const simd_reg s = simd_reg_load(p, at, n) * scale + (simd_reg_load(mask, at, n) - 1.0f) * masked;
         simd_reg_store(p, at, n, s);
         tops = simd_reg_max(tops, simd_reg_first_or(n - at, s, lowest));
     }
@@ -100,10 +109,11 @@ static void cross_heads(const void *arg, size_t from, size_t to)
         const int b = (int)i / a->s.heads, h = (int)i % a->s.heads;
         const struct head at = head_at(a->s, b, h, a->ldk, a->ldv, a->t);
         const int L = at.text;
+        const float *mask = a->t.mask + at.row, masked = masked_by(mask, L);
         float *p = a->prob + at.prob;
         gemm(false, true, N, L, D, a->q + at.q, at.ld, a->k + at.k, a->ldk, p, L);
         for (int t = 0; t < N; t++)
-            softmax_row(p + (size_t)t * (size_t)L, a->t.mask + at.row, scale, L);
+            softmax_row(p + (size_t)t * (size_t)L, mask, masked, scale, L);
         gemm(false, false, N, D, L, p, L, a->v + at.v, a->ldv, a->out + at.q, at.ld);
     }
 }

@@ -246,8 +246,7 @@ struct kern_ops {
                           int ldqk, const void *v, int ldv, struct kern_heads s);
     /* prob[b,h,n,l] = softmax over l of (q k^T / sqrt(dim) + (mask[b,l] - 1) * 10000);
      * out = prob v.  q, out: [batch*tokens], ld heads*dim; k, v: rows of t, ldk, ldv.
-     * kept: prob [heads, tokens, caption tokens] of each sample if the table keeps, else
-     * two numbers per row of prob, [batch, heads, tokens, 2]. */
+     * kept: prob [heads, tokens, caption tokens] of each sample if the table keeps, else as for attend() */
     void (*cross_attn)(void *out, float *kept, const void *q, const void *k, int ldk,
                        const void *v, int ldv, struct kern_text t, struct kern_heads s);
     /* work: the size of the kept array */

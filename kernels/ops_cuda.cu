@@ -22,7 +22,6 @@
 #include "kernels/fixed.cu"
 #include "kernels/came.cu"
 #include "kernels/flash.cu"
-#include "kernels/crossattn.cu"
 #include "kernels/attend.cu"
 #include "kernels/linattn.cu"
 #include "kernels/loss.cu"
@@ -163,7 +162,6 @@ static void fill_table(enum kern_precision precision)
     fill_pointwise(&table);
     fill_norm(&table);
     fill_linattn(&table);
-    fill_crossattn(&table);
     fill_attend(&table);
     fill_rmsmod(&table);
     fill_rope(&table);
