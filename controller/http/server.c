@@ -383,6 +383,13 @@ static void listener_free(uv_handle_t *timer)
     free(timer->data);
 }
 
+/* One after the other: libuv calls back for the last closed handle first, and both are in one allocation. */
+static void poll_closed(uv_handle_t *poll)
+{
+    struct listener *l = poll->data;
+    uv_close((uv_handle_t *)&l->timer, listener_free);
+}
+
 /* Lets woken requests send their answers. */
 static void listener_close(struct listener *l)
 {
@@ -390,8 +397,8 @@ static void listener_close(struct listener *l)
     for (int i = 0; i < 3; i++)
         MHD_run(l->mhd);
     MHD_stop_daemon(l->mhd);
-    uv_close((uv_handle_t *)&l->poll, NULL);
-    uv_close((uv_handle_t *)&l->timer, listener_free);
+    uv_timer_stop(&l->timer);
+    uv_close((uv_handle_t *)&l->poll, poll_closed);
 }
 
 int server_open(struct server **out, struct daemon *d, struct err *err)

@@ -189,8 +189,10 @@ void virtual_disk_power_cut(void)
         if (!u->stays)
             take_back(u);
     }
-    while (disk.unsynced)
-        synced(disk.unsynced->path);
+    for (struct unsynced *u; (u = disk.unsynced);) {
+        disk.unsynced = u->next;
+        free(u);
+    }
 }
 
 /* ---- bytes ---- */

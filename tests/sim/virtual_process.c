@@ -16,7 +16,7 @@
 #define WALL_NS  INT64_C(1700000000000000000)
 #define START_NS INT64_C(1000000000000)     /* a monotonic clock does not begin at 0 */
 
-enum { STACK = 1024 * 1024, GUARD = 4096, COST_NS = 20000 };
+enum { STACK = 4 * 1024 * 1024, GUARD = 4096, COST_NS = 20000 };
 
 struct sim_thread {
     struct sim_process *process;
