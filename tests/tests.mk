@@ -338,7 +338,7 @@ $(ATTACK): tests/attack/faults.c tests/attack/faults_calls.c tests/attack/alloc.
 AGENT_SIM  := $(wildcard tests/sim/agent/*.c)
 AGENT_WRAP := subprocess_start cleanup_pass_run process_state usage_get probe_facts doctor_preflight \
               launch_env_free_port oom_kills kernel_log_recent control_group_open waitpid waitid kill pwrite fdatasync \
-              graceful_stop_begin graceful_stop_look graceful_stop_end graceful_stop_signal_programs stack_dump_end
+              reachability_listen reachability_at graceful_stop_begin graceful_stop_look graceful_stop_end graceful_stop_signal_programs stack_dump_end
 $(OBJ)/tests/sim/sim_agent: tests/sim/sim_agent.c $(AGENT_SIM) $(VIRTUAL) $(wildcard tests/sim/agent/*.h) \
   tests/sim/virtual_process.h $(TEST_LIBS) $(OBJ)/flags
 	@mkdir -p $(@D); $(if $(V),,echo "  SIM  $<")

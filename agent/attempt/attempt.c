@@ -494,8 +494,7 @@ static void tell_ready(const struct attempt *a)
 
 int attempt_run(const struct attempt_options *options, struct err *err)
 {
-    static struct attempt a;
-    a = (struct attempt){.o = *options, .dir = DIR_IDENTITY_NONE, .started_ms = clock_ms(), .began = clock_read()};
+    struct attempt a = {.o = *options, .dir = DIR_IDENTITY_NONE, .started_ms = clock_ms(), .began = clock_read()};
     a.clock = clock_jump_of(&a.began);
     snprintf(a.tag, sizeof(a.tag), "%lld.%lld", (long long)options->job, (long long)options->attempt);
     if (event_loop_open(&a.loop, err) < 0)

@@ -35,6 +35,7 @@ static void draw_plan(struct plan *p)
     static const int sizes[] = {1, 2, 2, 4, 8};
     p->np = sizes[sim_chance() % 5];
     p->steps = sim_between(5, 120);
+    p->nodes = p->np > 1 && sim_chance() % 4 == 0 ? 2 : 1;
     p->save_every = sim_between(2, 40);
     p->step_ms = sim_between(10, 900);
     p->data_us = sim_chance() % 2 ? sim_between(5, 900) : sim_between(1000, 100000);
@@ -54,6 +55,11 @@ static void draw_plan(struct plan *p)
     p->fenced = sim_chance() % 12 ? NEVER : now() + ms(sim_between(1000, 150000));
     p->full = sim_chance() % 8 ? NEVER : now() + ms(sim_between(3000, 100000));
     p->jumps = sim_chance() % 4 ? NEVER : now() + ms(sim_between(1000, 150000));
+    if (p->nodes > 1) { /* whose descriptors are the killed one's is not known */
+        p->killed = NEVER;
+        p->killed_by = 0;
+    }
+    p->node_lost = p->nodes > 1 && sim_chance() % 2 == 0 ? now() + ms(sim_between(100, 40000)) : NEVER;
     p->ends_s = sim_chance() % 4 ? 0 : sim_wall_ns() / 1000000000 + sim_between(20, 800);
     p->free = p->full == NEVER ? NEVER : p->full + ms(sim_between(100, 60000));
 }
@@ -62,7 +68,8 @@ static void make_place(const char *root)
 {
     snprintf(host.dir, sizeof(host.dir), "%s", root);
     snprintf(host.run_dir, sizeof(host.run_dir), "%s/1", host.dir);
-    if (mkdir(host.run_dir, 0700) < 0)
+    snprintf(host.run_dir2, sizeof(host.run_dir2), "%s/1-of-node2", host.dir);
+    if (mkdir(host.run_dir, 0700) < 0 || mkdir(host.run_dir2, 0700) < 0)
         abort();
 }
 
@@ -76,7 +83,7 @@ static void agent(void *arg)
 /* Until the agent has left. */
 static void pass(void)
 {
-    while (sim_alive(host.agent) && !host.broken[0]) {
+    while ((sim_alive(host.agent) || (host.follower && sim_alive(host.follower))) && !host.broken[0]) {
         const bool acted = sim_turn() | ranks_listen() | peer_listen();
         if (host.plan.killed <= now())
             host_run();
@@ -103,7 +110,10 @@ static void run(const char *root, uint64_t seed, struct outcome *out)
     make_place(root);
     draw_plan(&host.plan);
     o.run_dir = host.run_dir;
+    struct attempt_options other = o;
+    other.run_dir = host.run_dir2;
     host.agent = sim_start("agent", agent, &o);
+    host.follower = host.plan.nodes > 1 ? sim_start("follower", agent, &other) : NULL;
     while (sim_turn()) /* until it listens */
         ;
     peer_begin();
@@ -115,7 +125,7 @@ static void run(const char *root, uint64_t seed, struct outcome *out)
         peer_end();
         rules_end();
     }
-    if (!host.broken[0] && host_descriptors() > 0)
+    if (!host.broken[0] && !host.lost && host_descriptors() > 0)
         broke("the agent has left %d descriptors open", host_descriptors());
     *out = (struct outcome){.digest = host.digest, .virtual_ms = (now() - host.began) / NS_PER_MS,
                             .generations = host.generations};

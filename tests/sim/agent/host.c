@@ -132,8 +132,8 @@ int64_t host_due(void)
 {
     const struct plan *p = &host.plan;
     const int64_t one = p->terminated < p->fenced ? p->terminated : p->fenced;
-    const int64_t other = p->killed < p->jumps ? p->killed : p->jumps;
-    return one < other ? one : other;
+    const int64_t other = p->killed < p->jumps ? p->killed : p->jumps, two = one < other ? one : other;
+    return two < p->node_lost ? two : p->node_lost;
 }
 
 void host_run(void)
@@ -148,6 +148,12 @@ void host_run(void)
         say("the attempt is fenced");
         rules_stop(SECOND_MS);
         run_dir_fence(host.run_dir, "it is late", &err);
+    }
+    if (is_due(&host.plan.node_lost) && sim_alive(host.follower)) {
+        say("the second node is lost");
+        host.lost = now();
+        sim_kill(host.follower);
+        processes_lose(host.follower);
     }
     if (is_due(&host.plan.jumps))
         sim_wall_jump(ms(sim_between(-7200, 7200) * 1000));
@@ -187,6 +193,8 @@ ssize_t __wrap_pwrite(int fd, const void *bytes, size_t size, off_t at)
         errno = ENOSPC;
         return -1;
     }
+    if (sim_current() != host.agent)
+        return __real_pwrite(fd, bytes, size, at);
     if (fd != disk.fd || disk.writes == WRITES)
         forget();
     disk.fd = fd;
@@ -206,9 +214,9 @@ int __wrap_fdatasync(int fd)
 
 /* --- its children ------------------------------------------------------------------------------ */
 
-void child_died(void)
+void child_died(const struct process *p)
 {
-    sim_signal(host.agent, SIGCHLD);
+    sim_signal(p->agent, SIGCHLD);
 }
 
 static struct process *zombie_of(pid_t pid, bool *children)
@@ -216,7 +224,7 @@ static struct process *zombie_of(pid_t pid, bool *children)
     *children = false;
     for (int i = 0; i < PROCESSES; i++) {
         struct process *p = &host.processes[i];
-        if (p->kind == PROCESS_NONE || (pid > 0 && p->pid != pid))
+        if (p->kind == PROCESS_NONE || p->agent != sim_current() || (pid > 0 && p->pid != pid))
             continue;
         *children = true;
         if (p->zombie)

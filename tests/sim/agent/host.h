@@ -6,6 +6,7 @@
  * and from other programs. A seed replays to the same bytes.
  *
  *   host.c   chance, children, signals          ranks.c  what simulated processes do
+ *   start.c  which process is started
  *   peer.c   a controller at the agent's socket rules.c  what must hold
  *   stand_ins.c  functions of the agent that look at the real machine
  *   ../sim_agent.c  seeds
@@ -44,6 +45,7 @@ enum place { AT_START, AT_DATA, AT_WORK, AT_REDUCE, AT_SAVE, AT_END, AT_DETACHED
 struct process {
     enum process_kind kind;
     int pid, generation, rank;
+    struct sim_process *agent; /* which started it */
     bool alive, zombie, stopped, command;
     int status;
     int out, events, control; /* its ends of the pipes, -1: closed */
@@ -71,7 +73,7 @@ struct team {
 };
 
 struct plan {
-    int np;
+    int np, nodes;
     int64_t steps, save_every, step_ms, data_us;
     bool command, has_setup;
     int64_t restarts, no_progress, backoff_min_ms, backoff_max_ms;
@@ -79,6 +81,7 @@ struct plan {
     bool lease;         /* its checkpoint.dir is shared: it needs a lease */
     bool never_launched, never_acked;
     int64_t killed, terminated, fenced, full, free; /* when, or NEVER; the spool's disk is full from, to */
+    int64_t node_lost;  /* the second node loses its power */
     int64_t jumps;      /* the wall clock is set */
     int64_t killed_by;  /* ... when this event has arrived; 0: not so */
     int64_t ends_s;     /* the machine ends, Unix time; 0: not known */
@@ -88,12 +91,14 @@ struct host {
     bool on, verbose;
     int64_t began, until; /* ns */
     int64_t began_wall;
-    struct sim_process *agent;
+    struct sim_process *agent;    /* of the first node */
+    struct sim_process *follower; /* of the second node; NULL: there is one node */
     bool ours[KEPT_FROM]; /* descriptors */
-    char dir[120], run_dir[140];
+    char dir[120], run_dir[140], run_dir2[140];
     struct plan plan;
     struct process processes[PROCESSES];
     int next_pid;
+    int64_t lost;       /* when the second node was, 0: never */
     int64_t saved_step; /* of the newest checkpoint */
     struct team teams[TEAMS];
     int generations;
@@ -114,7 +119,7 @@ int64_t ms(int64_t n);
 void broke(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void digest(const char *text);
-void child_died(void);
+void child_died(const struct process *p);
 int64_t host_due(void);
 void host_run(void);       /* what is due: signals to the agent, its fence */
 void host_agent_killed(void);
@@ -125,7 +130,9 @@ void team_draw(int generation, int np);
 bool ranks_listen(void);   /* true: something was read */
 int64_t ranks_due(void);
 void ranks_run(void);      /* those that are due */
+void process_print(struct process *p, const char *text);
 int process_signal(struct process *p, int signo);
+void processes_lose(const struct sim_process *agent); /* with the power of its machine */
 int processes_alive(int generation); /* 0: all, without tools */
 struct process *process_of(int pid);
 

@@ -15,7 +15,9 @@
 #include "engine/base/json_make.h"
 #include "tests/sim/agent/host.h"
 
-enum { EVENTS = 20000, AT_ONCE_MS = 20, BEAT_MS = 1100, UNLAUNCHED_MS = 60000, LINGER_MS = 10 * 60 * 1000 };
+enum {
+    EVENTS = 20000, AT_ONCE_MS = 20, SECOND_MS = 1000, BEAT_MS = 1100, UNLAUNCHED_MS = 60000, LINGER_MS = 10 * 60 * 1000
+};
 
 static struct {
     int fd;
@@ -29,6 +31,14 @@ static struct {
     bool ended;                    /* attempt_ended was received */
     int64_t ended_at, acked_all;
 } peer;
+
+/* The agent of the second node: it is launched, and says nothing of its own. */
+static struct {
+    int fd;
+    struct frame_reader *reader;
+    bool greeted, launched;
+    json_t *endpoint;
+} second;
 
 static void cut(const char *why)
 {
@@ -45,7 +55,7 @@ static void cut(const char *why)
     peer.connects = now() + ms(sim_chance() % 3 ? sim_between(1, 2000) : sim_between(1000, 40000));
 }
 
-static void send_to(enum wire_message number, json_t *body)
+static void send_on(int fd, enum wire_message number, json_t *body)
 {
     struct err err = {0};
     const struct wire_id id = {7, 1, "0123456789abcdef"};
@@ -53,39 +63,67 @@ static void send_to(enum wire_message number, json_t *body)
     char *frame = frame_pack(number, &id, body, &size, &err);
     if (!frame)
         broke("the controller cannot speak: %s", err.text);
-    else if (send(peer.fd, frame, size, MSG_NOSIGNAL) != (ssize_t)size)
+    else if (send(fd, frame, size, MSG_NOSIGNAL) != (ssize_t)size)
         say("the controller's message %d is lost", (int)number);
     free(frame);
 }
 
+static void send_to(enum wire_message number, json_t *body)
+{
+    send_on(peer.fd, number, body);
+}
+
 static json_t *spec_of(const struct plan *plan)
 {
-    json_t *spec = json_make("{s:{s:i}, s:s, s:{s:s}}", "resources", "ranks", plan->np, "workdir", host.dir,
-                             "checkpoint", "origin", "this-job");
+    json_t *spec = json_make("{s:{s:i}, s:s, s:{s:s}}", "resources", "ranks", plan->np / plan->nodes, "workdir",
+                             host.dir, "checkpoint", "origin", "this-job");
     if (plan->command)
         json_object_set_new(spec, "run", json_string("python train.py"));
     else
         json_object_set_new(spec, "train", json_object());
+    if (plan->nodes > 1)
+        json_object_set_new(json_object_get(spec, "resources"), "nodes", json_integer(plan->nodes));
     if (plan->has_setup)
         json_object_set_new(spec, "setup", json_string("make"));
     return spec;
 }
 
-static void launch(void)
+static json_t *launch_body(int node, const char *run_dir, int64_t acked)
 {
     const struct plan *plan = &host.plan;
-    if (plan->never_launched)
-        return;
-    send_to(WIRE_LAUNCH,
-            json_make("{s:s, s:o, s:s, s:s, s:s, s:o, s:I, s:{}, s:{s:I, s:I, s:I, s:I}, s:{s:i, s:i, s:i, s:s}}",
-                      "name", "test", "spec", spec_of(plan), "spec_digest", "", "run_dir", host.run_dir, "job_dir",
+    json_t *body =
+        json_make("{s:s, s:o, s:s, s:s, s:s, s:o, s:I, s:{}, s:{s:I, s:I, s:I, s:I}, s:{s:i, s:i, s:i, s:s}}",
+                      "name", "test", "spec", spec_of(plan), "spec_digest", "", "run_dir", run_dir, "job_dir",
                       host.dir,
                       "ckpt_dir", json_text_f(plan->lease ? "%s.shared" : "%s/checkpoints", host.dir), "acked",
-                      (json_int_t)peer.committed, "secrets",
+                      (json_int_t)acked, "secrets",
                       "budget", "restarts", (json_int_t)plan->restarts, "backoff_min_ms",
                       (json_int_t)plan->backoff_min_ms, "backoff_max_ms", (json_int_t)plan->backoff_max_ms,
                       "no_progress", (json_int_t)plan->no_progress, "history", "failures_without_progress", 0,
-                      "same_fingerprint", 0, "last_step", 0, "fingerprint", ""));
+                      "same_fingerprint", 0, "last_step", 0, "fingerprint", "");
+    json_t *group = plan->nodes > 1 ? json_make("{s:i, s:i, s:[s, s]}", "node", node, "nodes", plan->nodes, "names",
+                                                "n1", "n2") : NULL;
+    if (node > 0)
+        json_object_set(group, "endpoint", second.endpoint);
+    if (group)
+        json_object_set_new(body, "group", group);
+    return body;
+}
+
+/* Once the first node listens for it. */
+static void launch_second(void)
+{
+    if (!second.greeted || second.launched || !second.endpoint)
+        return;
+    second.launched = true;
+    send_on(second.fd, WIRE_LAUNCH, launch_body(1, host.run_dir2, 0));
+}
+
+static void launch(void)
+{
+    if (host.plan.never_launched)
+        return;
+    send_to(WIRE_LAUNCH, launch_body(0, host.run_dir, peer.committed));
     peer.next_seq = peer.committed + 1;
     peer.since = peer.beat = peer.heard = now();
 }
@@ -133,6 +171,10 @@ static bool take(void *arg, const struct wire_row *row, const json_t *body)
     peer.heard = now();
     if (row->number == WIRE_HELLO) {
         launch();
+    } else if (row->number == WIRE_LISTENING) {
+        json_decref(second.endpoint);
+        second.endpoint = json_deep_copy(json_object_get(body, "endpoint"));
+        launch_second();
     } else if (row->number == WIRE_EVENT) {
         take_event(body);
     } else if (row->number == WIRE_HEARTBEAT) {
@@ -142,7 +184,7 @@ static bool take(void *arg, const struct wire_row *row, const json_t *body)
     return true;
 }
 
-bool peer_listen(void)
+static bool take_first(void)
 {
     char bytes[65536];
     struct err err = {0};
@@ -160,25 +202,59 @@ bool peer_listen(void)
     return true;
 }
 
+static bool take_second(void *arg, const struct wire_row *row, const json_t *body)
+{
+    (void)arg, (void)body;
+    second.greeted = second.greeted || row->number == WIRE_HELLO;
+    if (row->number == WIRE_EVENT || row->number == WIRE_HEARTBEAT)
+        broke("the second node sends %s", row->name);
+    launch_second();
+    return true;
+}
+
+static bool listen_to_second(void)
+{
+    char bytes[65536];
+    struct err err = {0};
+    const ssize_t n = second.fd < 0 ? -1 : recv(second.fd, bytes, sizeof(bytes), 0);
+    if (n > 0 && frame_read_all(second.reader, bytes, (size_t)n, take_second, NULL, &err) < 0)
+        broke("the second agent's message: %s", err.text);
+    return n > 0;
+}
+
+bool peer_listen(void)
+{
+    const bool heard = listen_to_second();
+    return take_first() || heard;
+}
+
 /* --- what it does ------------------------------------------------------------------------------------------- */
+
+static int connect_at(const char *run_dir, struct frame_reader **reader, struct err *err)
+{
+    char path[200];
+    snprintf(path, sizeof(path), "%s/agent.sock", run_dir);
+    const int fd = host_keep(unix_socket_connect(path, true, err));
+    if (fd >= 0) {
+        fcntl(fd, F_SETFL, O_NONBLOCK);
+        frame_reader_create(reader, TO_CONTROLLER, NULL);
+    }
+    return fd;
+}
 
 static void connect_to(void)
 {
-    char path[200];
     struct err err = {0};
     peer.connects = NEVER;
     if (!sim_alive(host.agent))
         return;
-    snprintf(path, sizeof(path), "%s/agent.sock", host.run_dir);
-    peer.fd = host_keep(unix_socket_connect(path, true, &err));
-    if (peer.fd < 0) {
-        if (!rules_stopping())
-            broke("no connection to the agent: %s", err.text);
-        return;
-    }
-    fcntl(peer.fd, F_SETFL, O_NONBLOCK);
-    frame_reader_create(&peer.reader, TO_CONTROLLER, NULL);
-    say("the controller connects");
+    if (host.follower && second.fd < 0)
+        second.fd = connect_at(host.run_dir2, &second.reader, &err);
+    peer.fd = connect_at(host.run_dir, &peer.reader, &err);
+    if (peer.fd >= 0)
+        say("the controller connects");
+    else if (!rules_stopping())
+        broke("no connection to the agent: %s", err.text);
 }
 
 static void stop(void)
@@ -249,7 +325,7 @@ void peer_look(void)
 
 void peer_begin(void)
 {
-    peer.fd = -1;
+    peer.fd = second.fd = -1;
     peer.connects = now() + ms(sim_between(0, 2000));
     peer.acks = NEVER;
     peer.cuts = sim_chance() % 2 ? NEVER : now() + ms(sim_between(1000, 60000));
@@ -276,7 +352,7 @@ void peer_killed(void)
     snprintf(path, sizeof(path), "%s/spool", host.run_dir);
     if (spool_read(path, peer.committed, is_known, &seq, &err) < 0 && peer.synced > 0)
         broke("the spool cannot be read: %s", err.text);
-    else if (seq < peer.synced)
+    else if (seq < peer.synced && !(now() >= host.plan.full && now() < host.plan.free + ms(SECOND_MS)))
         broke("event %lld was sent, and the spool ends at %lld", (long long)peer.synced, (long long)seq);
 }
 

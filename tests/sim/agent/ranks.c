@@ -97,7 +97,7 @@ static void line(struct process *p, const char *fmt, ...)
         say("a line of rank %d is lost", p->rank);
 }
 
-static void print(struct process *p, const char *text)
+void process_print(struct process *p, const char *text)
 {
     const size_t n = strlen(text);
     if (p->out >= 0 && write(p->out, text, n) == (ssize_t)n)
@@ -137,7 +137,19 @@ static void end(struct process *p, int status)
     p->due = NEVER;
     if (p->kind == PROCESS_RANK)
         lose_peers(p);
-    child_died();
+    child_died(p);
+}
+
+void processes_lose(const struct sim_process *agent)
+{
+    for (int i = 0; i < PROCESSES; i++) {
+        struct process *p = &host.processes[i];
+        if (p->kind == PROCESS_NONE || p->agent != agent)
+            continue;
+        if (p->alive)
+            end(p, SIGKILL);
+        *p = (struct process){.kind = PROCESS_NONE};
+    }
 }
 
 static void ends_with(struct process *p, int code)
@@ -166,7 +178,7 @@ int process_signal(struct process *p, int signo)
         return 0;
     }
     if (p->command && signo == SIGABRT && !p->stopped) { /* Python's faulthandler */
-        print(p, "Fatal Python error: Aborted\n\nThread 0x1 (most recent call first):\n"
+        process_print(p, "Fatal Python error: Aborted\n\nThread 0x1 (most recent call first):\n"
                  "  File \"train.py\", line 7 in f\n");
         end(p, SIGABRT);
     } else if (p->command && signo == SIGTERM && p->place != AT_HUNG) {
@@ -206,7 +218,7 @@ static void say_step(struct process *p)
     t->told = now();
     if (p->command) {
         snprintf(text, sizeof(text), "step %lld/%lld loss: 0.5\n", (long long)p->step, (long long)host.plan.steps);
-        print(p, text);
+        process_print(p, text);
         return;
     }
     line(p, "{\"ev\":\"step\",\"step\":%lld,\"steps\":%lld,\"loss\":0.5,\"lr\":0.002,\"samples_per_s\":10,"
@@ -234,7 +246,7 @@ static void begin(struct process *p)
 {
     p->step = host.saved_step;
     if (p->command) {
-        print(p, "loading data\n");
+        process_print(p, "loading data\n");
         go_on(p);
         return;
     }
@@ -275,7 +287,8 @@ static void leave_child(const struct process *p)
     for (int i = 0; i < PROCESSES && !child; i++)
         if (host.processes[i].kind == PROCESS_NONE)
             child = &host.processes[i];
-    *child = (struct process){.kind = PROCESS_CHILD, .pid = host.next_pid++, .generation = p->generation,
+    *child = (struct process){.kind = PROCESS_CHILD, .pid = host.next_pid++, .agent = p->agent,
+                              .generation = p->generation,
                               .rank = p->rank, .alive = true, .out = host_keep(dup(p->out)), .events = -1,
                               .control = -1,
                               .place = AT_HUNG, .due = NEVER};
@@ -426,7 +439,7 @@ static void loses(struct process *p)
         return;
     }
     if (p->command)
-        print(p, "RuntimeError: Connection closed by peer\n");
+        process_print(p, "RuntimeError: Connection closed by peer\n");
     else
         line(p, "{\"ev\":\"failed\",\"cause\":\"nccl_error\",\"exit_code\":74,\"text\":\"nobody answers\"}");
     ends_with(p, EXIT_COLLECTIVE);
@@ -547,64 +560,4 @@ bool ranks_listen(void)
         if (host.processes[i].alive && host.processes[i].kind == PROCESS_RANK)
             any |= listen_to(&host.processes[i]);
     return any;
-}
-
-/* --- how it starts ------------------------------------------------------------------------------------------ */
-
-static const char *variable(const struct subprocess_spec *spec, const char *name)
-{
-    const size_t n = strlen(name);
-    for (size_t i = 0; spec->env && spec->env[i]; i++)
-        if (strncmp(spec->env[i], name, n) == 0 && spec->env[i][n] == '=')
-            return spec->env[i] + n + 1;
-    return NULL;
-}
-
-static int take(int fd, bool blocks)
-{
-    const int kept = fd > 0 ? host_keep(dup(fd)) : -1;
-    if (kept >= 0 && !blocks)
-        fcntl(kept, F_SETFL, O_NONBLOCK);
-    return kept;
-}
-
-pid_t stand_in_start(const struct subprocess_spec *spec, struct err *err)
-{
-    const char *generation = variable(spec, "JOBCTL_GENERATION"), *rank = variable(spec, "RANK"),
-               *size = variable(spec, "WORLD_SIZE"), *path = variable(spec, "JOBCTL_FLIGHT");
-    struct process *p = NULL;
-    for (int i = 0; i < PROCESSES && !p; i++)
-        if (host.processes[i].kind == PROCESS_NONE)
-            p = &host.processes[i];
-    if (!p) {
-        broke("%d processes", PROCESSES);
-        return -1;
-    }
-    const struct team *t = &host.teams[host.generations];
-    if (spec->argv[1] && strcmp(spec->argv[1], "inspect") == 0 && t->fate != FATE_HANG && t->fate != FATE_STOPPED)
-        broke("a debugger starts, and no rank stands still");
-    const bool is_rank = generation && atoi(generation) > 0, is_setup = generation && atoi(generation) == 0;
-    const int number = generation ? atoi(generation) : 0;
-    if (is_rank && host.generations < number)
-        team_draw(number, atoi(size));
-    if (is_rank && host.teams[number].fate == FATE_REFUSED && atoi(rank) == host.teams[number].rank) {
-        host.teams[number].struck = now();
-        return stand_in_refuse(err);
-    }
-    *p = (struct process){.kind = is_rank ? PROCESS_RANK : is_setup ? PROCESS_SETUP : PROCESS_TOOL,
-                          .pid = host.next_pid++, .generation = number, .rank = rank ? atoi(rank) : -1, .alive = true,
-                          .out = take(spec->out, true), .events = -1, .control = -1, .place = AT_START};
-    if (is_rank || is_setup) {
-        p->events = take(spec->extra[0], true);
-        p->control = take(spec->extra[1], false);
-    }
-    p->command = host.plan.command;
-    p->rejoins = variable(spec, "JOBCTL_REJOIN") != NULL;
-    p->due = now() + ms(is_rank ? sim_between(50, 3000) : is_setup ? sim_between(10, 5000) : 100);
-    snprintf(p->flight_path, sizeof(p->flight_path), "%s", path ? path : "");
-    say("process %d starts: %s, generation %d rank %d", p->pid, is_rank ? "rank" : is_setup ? "setup" : spec->argv[1],
-        number, p->rank);
-    if (is_rank)
-        print(p, "hello from a rank\n");
-    return p->pid;
 }

@@ -14,6 +14,7 @@ enum {
     HANG_NEW_MS = 301000,   /* in a phase that no step after the first has ended yet */
     HANG_SILENT_SURE_MS = 601000, /* a command shows its output alone */
     STOPPED_MS = 6000,
+    NODE_LOST_MS = 90000,    /* 60 s for it to join; else 22.5 s of silence, and the end of the others */
     ENDS_MS = 16500,         /* from a fault to the end of its generation: report, rejoin, grace, kill */
     CLEANUP_MS = 2000,
     BEAT_SEEN_MS = 1100,    /* what is seen with a heartbeat */
@@ -75,6 +76,16 @@ bool rules_stopping(void)
 
 /* --- one rule for each kind of event --------------------------------------------------------------------- */
 
+static bool lease_is_free(void)
+{
+    char path[200];
+    snprintf(path, sizeof(path), "%s.shared/lease.json", host.dir);
+    json_t *lease = json_load_file(path, 0, NULL);
+    const bool is_free = !lease || json_is_true(json_object_get(lease, "released"));
+    json_decref(lease);
+    return is_free;
+}
+
 static void on_started(const json_t *body, int64_t at)
 {
     const int g = (int)number(body, "generation");
@@ -84,6 +95,8 @@ static void on_started(const json_t *body, int64_t at)
         broke("generation %d begins %lld ms after it was due", g, (long long)((at - r.next_at) / NS_PER_MS));
     if (json_array_size(json_object_get(body, "pids")) != (size_t)host.plan.np)
         broke("generation %d has %zu pids", g, json_array_size(json_object_get(body, "pids")));
+    if (host.plan.lease && since_ms(at) < SEEN_MS && lease_is_free())
+        broke("generation %d begins without a lease", g);
     r.generation = g;
     r.running = true;
     r.hang = r.incident = r.scheduled = false;
@@ -96,6 +109,8 @@ static void on_started(const json_t *body, int64_t at)
 static void on_hang(const json_t *body, int64_t at)
 {
     const struct team *t = &host.teams[r.generation];
+    if (host.lost)
+        return;
     const bool stands = t->fate == FATE_HANG || t->fate == FATE_STOPPED;
     if (!t->struck || !stands)
         broke("a hang is reported: %s; no rank stands still", text(body, "text"));
@@ -147,6 +162,12 @@ static void on_generation_ended(const json_t *body, int64_t at)
     const bool fault = t->struck && t->fate != FATE_SLOW, none = is(cause, "none");
     if (processes_alive(g) > 0 && t->fate != FATE_ORPHAN && now() == at)
         say("generation %d has ended with %d processes", g, processes_alive(g));
+    if (host.lost) { /* others may report that they lost a peer, before the agent knows why */
+        r.running = false;
+        r.generation = g;
+        r.gained = number(body, "gained");
+        return;
+    }
     if (!fault && !none)
         broke("generation %d failed (%s: %s), and nothing was wrong", g, cause, text(body, "text"));
     if (fault && none && !r.stop_asked)
@@ -178,22 +199,14 @@ static void on_scheduled(const json_t *body, int64_t at)
     r.next_at = at + ms(delay);
     r.scheduled = true;
     r.without += r.gained == 0;
+    if (host.lost)
+        return;
     int64_t least = r.without < 2 ? 0 : host.plan.backoff_min_ms << (r.without - 2);
     least = least < host.plan.backoff_max_ms ? least : host.plan.backoff_max_ms;
     if (delay < least || delay > least + least / 4 || delay > host.plan.backoff_max_ms)
         broke("the next start waits %lld ms after %d failures", (long long)delay, r.without);
-    if (r.without > host.plan.restarts)
+    if (r.without > host.plan.restarts && !host.lost)
         broke("%d restarts without progress; %lld were permitted", r.without, (long long)host.plan.restarts);
-}
-
-static bool lease_is_free(void)
-{
-    char path[200];
-    snprintf(path, sizeof(path), "%s.shared/lease.json", host.dir);
-    json_t *lease = json_load_file(path, 0, NULL);
-    const bool is_free = !lease || json_is_true(json_object_get(lease, "released"));
-    json_decref(lease);
-    return is_free;
 }
 
 /* 10 minutes, 3 minutes and 1 minute before the end of the machine. */
@@ -213,6 +226,10 @@ static void on_deadline(const json_t *body, int64_t at)
 static void on_attempt_ended(const json_t *body, int64_t at)
 {
     const char *result = text(body, "result");
+    if (host.lost && at > host.lost + ms(NODE_LOST_MS))
+        broke("the attempt ends %lld ms after a node was lost", (long long)((at - host.lost) / NS_PER_MS));
+    if (host.lost && is(result, "failed") && !is(text(body, "cause"), "node_lost"))
+        broke("a node was lost, and the cause of the attempt is %s", text(body, "cause"));
     const struct team *t = &host.teams[host.generations];
     if (processes_alive(0) > 0)
         broke("the attempt has ended with %d processes", processes_alive(0));
@@ -223,7 +240,7 @@ static void on_attempt_ended(const json_t *body, int64_t at)
         broke("the attempt has %s, and the run is %s", result, t->done ? "complete" : "not complete");
     if (is(result, "stopped") && !r.stop_asked)
         broke("the attempt was stopped, and nobody asked");
-    if (r.stop_asked && at > r.stop_by)
+    if (r.stop_asked && at > r.stop_by && !host.lost) /* whose ranks nobody can end */
         broke("the attempt ends %lld ms after its grace was over", (long long)((at - r.stop_by) / NS_PER_MS));
     if (json_is_true(json_object_get(body, "gave_up")) && r.without < host.plan.restarts &&
         number(body, "same_fingerprint") < host.plan.no_progress)
@@ -304,8 +321,8 @@ void rules_look(void)
 {
     peer_look();
     const struct team *t = &host.teams[r.running ? r.generation : 0];
-    if (r.save_at && r.running && !r.hang && !r.stop_asked && !host.plan.command && now() > r.save_at + ms(SEEN_MS) &&
-        !t->struck && t->told && ranks_asked_to_save() < r.save_at - ms(SEEN_MS))
+    if (r.save_at && r.running && !host.lost && !r.hang && !r.stop_asked && !host.plan.command &&
+        now() > r.save_at + ms(SEEN_MS) && !t->struck && t->told && ranks_asked_to_save() < r.save_at - ms(SEEN_MS))
         broke("no rank was asked for a checkpoint");
     if (now() > r.save_at + ms(SEEN_MS))
         r.save_at = 0;

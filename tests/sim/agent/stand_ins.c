@@ -31,6 +31,8 @@ void __wrap_graceful_stop_end(struct graceful_stop *s);
 int __wrap_graceful_stop_signal_programs(pid_t root, int signo);
 void __wrap_stack_dump_end(int64_t root, bool last);
 int __wrap_launch_env_free_port(struct err *err);
+json_t *__wrap_reachability_listen(struct err *err);
+json_t *__wrap_reachability_at(const json_t *endpoints);
 int64_t __wrap_oom_kills(void);
 const char *__wrap_kernel_log_recent(bool killed);
 int __wrap_control_group_open(const char *run_dir);
@@ -53,7 +55,7 @@ int __wrap_cleanup_pass_run(const struct cleanup_pass *s, char *left, size_t siz
         left[0] = '\0';
     for (int i = 0; i < PROCESSES; i++) {
         struct process *p = &host.processes[i];
-        if (!p->alive)
+        if (!p->alive || p->agent != sim_current())
             continue;
         if (s->generation > 0 && (p->generation > s->generation || p->kind == PROCESS_TOOL)) {
             if (s->spared)
@@ -88,7 +90,8 @@ json_t *__wrap_probe_facts(const char *disk, struct err *err)
 {
     (void)disk;
     json_t *facts = json_make("{s:i, s:s, s:s, s:i, s:s, s:[], s:{}, s:[], s:[], s:[], s:[]}", "schema", 2, "hostname",
-                              "node1", "boot_id", "b", "cpus", 8, "cpu_list", "0-7", "numa", "environment", "net",
+                              sim_current() == host.agent ? "node1" : "node2", "boot_id", "b", "cpus", 8, "cpu_list",
+                              "0-7", "numa", "environment", "net",
                               "routes", "gpus", "pairs");
     if (facts && host.plan.ends_s)
         json_object_set_new(facts, "session", json_make("{s:I}", "ends_at_s", (json_int_t)host.plan.ends_s));
@@ -145,6 +148,18 @@ int __wrap_launch_env_free_port(struct err *err)
 {
     (void)err;
     return 29500;
+}
+
+json_t *__wrap_reachability_listen(struct err *err)
+{
+    (void)err;
+    return NULL;
+}
+
+json_t *__wrap_reachability_at(const json_t *endpoints)
+{
+    (void)endpoints;
+    return json_array();
 }
 
 int64_t __wrap_oom_kills(void)

@@ -8,7 +8,7 @@
 struct err;
 struct subprocess_spec;
 
-/* ranks.c: subprocess_start() */
+/* start.c: subprocess_start() */
 pid_t stand_in_start(const struct subprocess_spec *spec, struct err *err);
 pid_t stand_in_refuse(struct err *err);
 
