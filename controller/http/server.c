@@ -347,17 +347,6 @@ static int start_mhd(struct listener *l, int listen_fd)
     return -1;
 }
 
-static void listener_begin(struct listener *l, int epoll_fd)
-{
-    uv_loop_t *loop = &l->server->daemon->loop;
-    uv_poll_init(loop, &l->poll, epoll_fd);
-    l->poll.data = l;
-    uv_timer_init(loop, &l->timer);
-    l->timer.data = l;
-    l->run = timer_fired;
-    uv_poll_start(&l->poll, UV_READABLE, readable);
-}
-
 int server_listen(struct server *s, const struct service *service, int listen_fd, struct err *err)
 {
     struct listener *l = calloc(1, sizeof(*l));
@@ -372,7 +361,11 @@ int server_listen(struct server *s, const struct service *service, int listen_fd
         free(l);
         return err_set(err, ERR_SYSTEM, "cannot start the HTTP server");
     }
-    listener_begin(l, epoll_fd);
+    uv_poll_init(&s->daemon->loop, &l->poll, epoll_fd);
+    uv_timer_init(&s->daemon->loop, &l->timer);
+    l->poll.data = l->timer.data = l;
+    l->run = timer_fired;
+    uv_poll_start(&l->poll, UV_READABLE, readable);
     l->next = s->listeners;
     s->listeners = l;
     return 0;
