@@ -241,17 +241,18 @@ static json_t *rank_of(const struct plan_view *v, int i, bool exact)
 static void set_devices(struct plan_view *v)
 {
     json_t *ranks = json_array();
-    char list[PLAN_GPUS_MOST * 48] = "", uuids[sizeof(list)] = "", fact[80];
+    char list[PLAN_GPUS_MOST * 48] = "", uuids[sizeof(list)] = "", brief[sizeof(list)] = "", fact[80];
     const bool exact = numbers_are_exact(v);
     for (int i = 0; i < v->gpus; i++) {
         text_append(uuids, sizeof(uuids), "%s%.44s", i ? "," : "", v->gpu[i].uuid);
+        text_append(brief, sizeof(brief), "%s%.12s", i ? "," : "", v->gpu[i].uuid);
         text_append(list, sizeof(list), "%s%d", i ? "," : "", (int)field_int(v->gpu[i].facts, "index", -1));
     }
     for (int i = 0; i < v->np; i++)
         json_array_append_new(ranks, rank_of(v, i, exact));
     json_object_set_new(v->plan, "ranks", ranks);
     if (v->gpus > 0) {
-        json_object_set_new(v->plan, "gpus", json_text(exact ? list : uuids));
+        json_object_set_new(v->plan, "gpus", json_text(exact ? list : brief));
         json_object_set_new(v->plan, "uuids", json_text(uuids));
     }
     snprintf(fact, sizeof(fact), "%d of %zu GPU%s here", v->gpus, json_array_size(json_object_get(v->facts, "gpus")),
@@ -391,17 +392,23 @@ int plan_usable_gpus(char *why, size_t size, const json_t *facts, const json_t *
 int plan_count_gpus(const json_t *facts)
 {
     json_t *any = json_make("{s:{s:i}}", "resources", "gpus", 0); /* valid for any model */
-    json_t *idle = json_deep_copy(facts), *gpu;
+    json_t *idle = json_deep_copy(facts), *gpus = json_object_get(idle, "gpus"), *gpu;
+    char why[120];
     size_t i;
-    json_array_foreach(json_object_get(idle, "gpus"), i, gpu)
-    {
+    int slices = 0;
+    for (i = json_array_size(gpus); i-- > 0;) {
+        gpu = json_array_get(gpus, i);
         json_object_del(gpu, "processes");
         json_object_del(gpu, "held");
         json_object_del(gpu, "spare");
+        if (!field_true(gpu, "mig"))
+            continue;
+        if (plan_gpu_healthy(gpu)) /* each slice is a device, although a job gets one of them only */
+            slices += (int)json_array_size(json_object_get(gpu, "mig_slices"));
+        json_array_remove(gpus, i);
     }
-    char why[1];
-    const int present = any ? plan_usable_gpus(why, sizeof(why), idle, any) : 0;
+    const int whole = any ? plan_usable_gpus(why, sizeof(why), idle, any) : 0;
     json_decref(idle);
     json_decref(any);
-    return present;
+    return whole + slices;
 }

@@ -12,7 +12,8 @@
  *    "ranks":[{"rank":0,"gpu":"GPU-..."|null,"device":"NVIDIA A100"|"cpu",
  *              "index":0,                         only if CUDA gives the GPU this number, too
  *              "numa":0, "cpus":"0-31"}],       the last two only if ranks are bound
- *    "cpus":2, "gpus":"0,1", "uuids":"GPU-...,GPU-...",   CPU slots; the GPUs in use, if any, by `index` if it is known
+ *    "cpus":2, "gpus":"0,1", "uuids":"GPU-...,GPU-...",   CPU slots; the GPUs in use, if any, by `index` if it is known,
+ *                                             else by the first characters of the UUID
  *    "container":{"runtime":"podman", "path":"/usr/bin/podman", "rootless":false, "image":"...", "why":"..."},
  *                                              only for a job with an image
  *    "env":[{"name","value","why","fact","confidence"}],  set for every rank
@@ -48,7 +49,8 @@ bool plan_gpu_in_use(const json_t *gpu, char *why, size_t size);
 /* GPU memory of a rank of the plan in bytes, the minimum over ranks; 0: no GPUs, or unknown. */
 int64_t plan_gpu_memory(const json_t *plan, const json_t *facts);
 
-/* The number of distinct healthy GPUs of a node that jobs can use, including GPUs that are now in use by others. */
+/* The number of distinct healthy GPUs of a node that jobs can use, including GPUs that are now in use by others; each
+ * MIG slice counts. */
 int plan_count_gpus(const json_t *facts);
 
 /* The planned value of a variable ("" included), the job's own first; NULL: not set. */

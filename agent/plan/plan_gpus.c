@@ -59,6 +59,12 @@ static bool has_failed(const json_t *gpu, char *why, size_t size)
     return false;
 }
 
+bool plan_gpu_healthy(const json_t *gpu)
+{
+    char why[160];
+    return !has_failed(gpu, why, sizeof(why));
+}
+
 bool plan_gpu_in_use(const json_t *gpu, char *why, size_t size)
 {
     const char *mode = field_text(gpu, "compute_mode");

@@ -57,6 +57,9 @@ void plan_set_hash(json_t *plan);
  * own CUDA_VISIBLE_DEVICES names a GPU that does not exist, or one GPU twice. */
 int plan_find_gpus(struct plan_view *v, struct err *err);
 
+/* Has nothing failed? */
+bool plan_gpu_healthy(const json_t *gpu);
+
 /* Connections between the GPUs in use, counted over their pairs. */
 struct plan_pairs {
     int pairs, direct, through_switch; /* all; by NVLink, directly or through a switch */

@@ -133,13 +133,35 @@ static void print_users(struct call *call, const json_t *nodes)
 
 /* ---- its GPUs, and who waits ---- */
 
-static void fill_gpu(const struct cells *c, int r, const json_t *node, const json_t *gpu)
+/* The GPUs of all nodes, with the node's name; instead of one that MIG divides its slices. */
+static json_t *devices_of(const json_t *nodes)
+{
+    json_t *out = json_array(), *node, *gpu, *slice;
+    size_t i, k, j;
+    json_array_foreach (nodes, i, node)
+        json_array_foreach (json_object_get(node, "gpus"), k, gpu) {
+            const json_t *slices = json_object_get(gpu, "mig_slices");
+            json_object_set(gpu, "node", json_object_get(node, "name"));
+            if (json_array_size(slices) == 0)
+                json_array_append(out, gpu);
+            json_array_foreach (slices, j, slice) {
+                json_object_set_new(slice, "name", json_text_f("%.40s, slice %.12s", field_text(gpu, "name"),
+                                                               field_text(slice, "uuid")));
+                json_object_set(slice, "index", json_object_get(gpu, "index"));
+                json_object_set(slice, "node", json_object_get(node, "name"));
+                json_array_append(out, slice);
+            }
+        }
+    return out;
+}
+
+static void fill_gpu(const struct cells *c, int r, const json_t *gpu)
 {
     const json_t *now = json_object_get(gpu, "now"), *all = json_object_get(gpu, "memory_bytes");
     const json_t *used = json_object_get(json_is_object(now) ? now : gpu, "memory_used_bytes");
     const json_t *load = json_object_get(now, "load"), *job = json_object_get(gpu, "job");
     char why[120] = "";
-    snprintf(cell(c, r, 0), CELL, "%s", field_text(node, "name"));
+    snprintf(cell(c, r, 0), CELL, "%s", field_text(gpu, "node"));
     snprintf(cell(c, r, 1), CELL, "%lld", (long long)field_int(gpu, "index", 0));
     snprintf(cell(c, r, 2), CELL, "%.60s", field_text(gpu, "name"));
     for (int i = 3; i < 6; i++)
@@ -164,23 +186,19 @@ static int print_gpus(struct call *call, const json_t *nodes)
         {"NODE", false, 0, 0}, {"GPU", true, 0, 0}, {"MODEL", false, 3, 0}, {"MEMORY", true, 2, 0}, {"FREE", true, 0, 0},
         {"LOAD", true, 1, 0}, {"USED BY", false, TABLE_BELOW, 0}};
     struct cells c;
-    const json_t *node, *gpu;
-    size_t i, k;
-    int rows = 0;
-    json_array_foreach (nodes, i, node)
-        rows += (int)json_array_size(json_object_get(node, "gpus"));
-    if (rows == 0)
-        return 0;
-    if (cells_make(&c, rows, GPU_COLUMNS, &call->err) == 0) {
-        rows = 0;
-        json_array_foreach (nodes, i, node)
-            json_array_foreach (json_object_get(node, "gpus"), k, gpu)
-                fill_gpu(&c, rows++, node, gpu);
+    json_t *devices = devices_of(nodes);
+    const int rows = (int)json_array_size(devices);
+    const int rc = rows > 0 ? cells_make(&c, rows, GPU_COLUMNS, &call->err) : 0;
+    for (int r = 0; rc == 0 && r < rows; r++)
+        fill_gpu(&c, r, json_array_get(devices, (size_t)r));
+    if (rc == 0 && rows > 0) {
         fputc('\n', call->out.file);
         table_print(&call->out, columns, GPU_COLUMNS, c.list, NULL, rows);
     }
-    cells_free(&c);
-    return c.text ? 0 : -1;
+    if (rows > 0)
+        cells_free(&c);
+    json_decref(devices);
+    return rc;
 }
 
 static void print_queue(struct call *call, const json_t *answer)

@@ -44,11 +44,14 @@ static json_t *gpus_of(struct daemon *d, bool now)
     if (now)
         gpu_figures_want(d, GPU_FIGURES_PAGE_MS);
     json_array_foreach(list, i, gpu) {
-        json_t *row = json_copy(gpu);
+        json_t *row = json_deep_copy(gpu), *slice;
+        size_t k;
         const json_t *figures = gpu_figures_of(d, field_text(gpu, "uuid"));
         if (now)
             json_object_set_new(row, "now", figures ? json_deep_copy(figures) : json_null());
         add_holder(d, row);
+        json_array_foreach(json_object_get(row, "mig_slices"), k, slice)
+            add_holder(d, slice);
         json_array_append_new(out, row);
     }
     return out;

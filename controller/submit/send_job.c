@@ -105,9 +105,10 @@ static int post(struct call *call, struct client *c, const json_t *request, cons
     return rc;
 }
 
-/* The GPUs of the controller's machine; 0 until it knows them. */
-static int gpus_there(struct client *c)
+/* The GPUs of the controller's machine that the job could use; 0 until it knows them. */
+static int gpus_there(struct client *c, const json_t *spec)
 {
+    char why[300];
     int n = 0;
     bool probed = false;
     for (int64_t end = clock_ms() + PROBE_MS; !probed && clock_ms() < end; clock_wait(-1, probed ? 0 : 20)) {
@@ -117,7 +118,7 @@ static int gpus_there(struct client *c)
             return 0;
         const json_t *here = json_array_get(json_object_get(answer, "nodes"), 0);
         probed = field_true(here, "probed");
-        n = plan_count_gpus(here);
+        n = plan_usable_gpus(why, sizeof(why), here, spec);
         json_decref(answer);
     }
     return n;
@@ -132,7 +133,7 @@ static void note_gpus(struct client *c, const json_t *spec)
     const bool copies = !several && strcmp(gpus, "auto") == 0 && json_is_string(json_object_get(spec, "run")) &&
                         strcmp(field_text(resources, "ranks"), "auto") == 0 &&
                         !json_object_get(json_object_get(spec, "env"), "CUDA_VISIBLE_DEVICES");
-    const int n = remote_of_spec(spec) == &remote_local && (copies || (several && one)) ? gpus_there(c) : 0;
+    const int n = remote_of_spec(spec) == &remote_local && (copies || (several && one)) ? gpus_there(c, spec) : 0;
     if (several && one && n > 0)
         fprintf(stderr, "note: each member takes one GPU per rank; to change this set resources.gpus\n");
     if (copies && n > 1)

@@ -17,7 +17,7 @@ run: |
   [ "\$RANK" != 0 ] || echo "\$CUDA_VISIBLE_DEVICES \$\$" >"$WORK/\$JOBCTL_JOB_ID.gpu"
   until [ -e "$WORK/\$JOBCTL_JOB_ID.go" ]; do sleep 0.02; done
 YAML
-trap 'touch "$WORK"/{1..13}.go' EXIT
+trap 'touch "$WORK"/{1..17}.go' EXIT
 submit() { code 0 jobctl submit -q job.yaml "$@"; }
 running() { for id; do [ -s "$id.gpu" ] || return 1; done; }
 gpu_of() { cut -d' ' -f1 "$1.gpu"; }
@@ -99,3 +99,17 @@ CUDA_VISIBLE_DEVICES=3 code 3 jobctl submit job.yaml --set resources.gpus=2
 has 'resources.gpus is 2, but CUDA_VISIBLE_DEVICES=3 in the environment hides 3 of the 4 usable GPUs of this machine' err
 CUDA_VISIBLE_DEVICES=1,3 code 0 jobctl run -g auto -- sh -c 'echo "has $CUDA_VISIBLE_DEVICES"'
 has 'has 1,3' out
+
+# Each slice of a divided GPU is a device: two jobs run at once, each on its own slice, and the third waits.
+export FAKE_CPUS=8 FAKE_NVML=$TOP/tests/facts/mig-slices.machine
+stop_daemon
+submit --set resources.gpus=one
+submit --set resources.gpus=one
+submit --set resources.gpus=one
+wait_for "two jobs run on slices" running 15 16
+[ "$(gpus_of 15 16)" = 'MIG-5c8f0001-1111-5000-8000-000000000001 MIG-5c8f0002-1111-5000-8000-000000000002' ]
+why 17 | grep -F 'needs 1 GPU, none free (2 in use by jobs 15-16)'
+code 0 jobctl nodes
+has 'slice MIG-5c8f0001' out
+touch {15..17}.go
+jobctl wait 15 16 17
