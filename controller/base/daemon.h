@@ -29,7 +29,6 @@
  *   request_job, request_*      the handlers of requests
  *   requests                    the table of requests
  *   takeover, replay            recovery after a restart of the daemon, and after a loss of the store
- *   home_watch                  a check made once a second
  *   store_upkeep                the store is kept small
  *   daemon_run                  start and stop
  *

@@ -22,7 +22,7 @@ struct err;
 struct home {
     char                path[PATH_MAX];
     struct dir_identity id;         /* the directory, since the start */
-    bool                gone;       /* home_watch.h */
+    bool                gone;       /* daemon_run.c */
     bool                reserved;   /* disk space for removals (reserve.h) */
 };
 

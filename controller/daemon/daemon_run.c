@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <syslog.h>
 #include <unistd.h>
 
 #include "agent/core/redact.h"
@@ -23,7 +24,6 @@
 #include "controller/job/job_apply.h"
 #include "controller/lifecycle/effects.h"
 #include "controller/daemon/home_lock.h"
-#include "controller/daemon/home_watch.h"
 #include "controller/lifecycle/reserve.h"
 #include "controller/notify/notifier.h"
 #include "controller/lifecycle/removal.h"
@@ -126,6 +126,38 @@ static void say_ready(int fd)
 
 enum { BEAT_MS = 1000 };
 
+/* A daemon whose home was removed, renamed or replaced would write, by path, into the directory of another daemon. It
+ * checks once a second (engine/base/dir_identity.h), reports where the home is now in daemon.log (whose descriptor
+ * follows the home), on stderr and, if the log was removed too, in syslog, and exits with an error. It stops no job.
+ * -1 and the error, if that has happened. */
+static int home_result(const struct home *h, struct err *err)
+{
+    char where[PATH_MAX + 64], now[PATH_MAX];
+    if (!h->gone)
+        return 0;
+    dir_identity_text(where, sizeof(where), &h->id, h->path);
+    if (dir_identity_path(now, sizeof(now), &h->id) == 0)
+        return err_set(err, ERR_SYSTEM, "%s (JOBCTL_HOME) %s; its jobs continue once the directory is back", h->path,
+                       where);
+    return err_set(err, ERR_SYSTEM, "%s (JOBCTL_HOME) %s; the jobs in it are lost unless the directory is restored",
+                   h->path, where);
+}
+
+/* True: the daemon has to stop. */
+static bool home_lost(struct home *h)
+{
+    struct err err = {0};
+    char now[PATH_MAX];
+    if (!dir_identity_gone(&h->id, h->path))
+        return false;
+    h->gone = true;
+    home_result(h, &err);
+    log_error(NULL, "stopping: %s", err.text);
+    if (dir_identity_path(now, sizeof(now), &h->id) < 0)
+        syslog(LOG_USER | LOG_ERR, "jobctl daemon: stopping: %s", err.text);
+    return true;
+}
+
 static void tell_log(struct daemon *d)
 {
     const struct clock_reading now = clock_read();
@@ -156,7 +188,7 @@ static void tell_jobs(struct daemon *d)
 static void beat(uv_timer_t *timer)
 {
     struct daemon *d = timer->data;
-    if (home_watch_look(&d->home))
+    if (home_lost(&d->home))
         daemon_stop(d);
     if (d->stopping)
         return;
@@ -272,7 +304,7 @@ static int serve(struct daemon *d, int listen_fd, int ready_fd, struct err *err)
             uv_run(&d->loop, UV_RUN_DEFAULT);
     }
     shut(d, signals);
-    return rc < 0 ? rc : home_watch_result(&d->home, err);
+    return rc < 0 ? rc : home_result(&d->home, err);
 }
 
 /* The daemon and the parts that daemon.h points to, in one allocation. */
