@@ -197,8 +197,10 @@ static const struct rule rules[] = {
     {"rendezvous", RULE_ECHO, CAUSE_HANG_INIT,
      "did not (come|connect) within [0-9.]+ s|waiting for clients|RendezvousTimeoutError|"
      "RendezvousConnectionError|"
-     "client socket has (timed out|failed to connect)|DistStoreError|wait timeout after [0-9]+ ?ms",
-     "check the logs of the other ranks: one did not start, or a firewall blocks it"},
+     "client socket has (timed out|failed to connect)|DistStoreError|wait timeout after [0-9]+ ?ms|"
+     "RuntimeError: Socket Timeout",
+     "check the logs of the other ranks: one did not start, a firewall blocks it, or the script sets world_size itself "
+     "(WORLD_SIZE has the number of ranks)"},
     {"nccl.link", RULE_PROOF, CAUSE_NCCL_ERROR,
      "Got completion from peer .* (status=.*\\(?12|error 12)|async fatal event",
      "check the RDMA links of both nodes"},
