@@ -233,17 +233,12 @@ void ranks_destroy(struct ranks *r)
 
 /* --- starting ---------------------------------------------------------------------------*/
 
-static void kill_living(struct ranks *r)
+/* They are reaped by on_sigchld(): one that is stuck in the kernel must not stop the event loop. */
+static void kill_living(const struct ranks *r)
 {
-    for (int i = 0; i < r->n; i++) {
-        struct runner *one = r->all[i];
-        if (!lives(one))
-            continue;
-        kill(-one->pid, SIGKILL);
-        while (waitpid(one->pid, NULL, 0) < 0 && errno == EINTR)
-            ;
-        one->pid = 0;
-    }
+    for (int i = 0; i < r->n; i++)
+        if (lives(r->all[i]))
+            kill(-r->all[i]->pid, SIGKILL);
 }
 
 /* Snapshot memory for this generation, and that of an earlier one; without memory files the

@@ -65,8 +65,8 @@ int ranks_claims(const struct ranks *r, struct snapshot_memfds_claim *out);
 
 /* Starts generation e->generation with launch_env_local(e) processes (0: the setup, one); fills
  * pids. With e->keep, live processes of the last generation, which have detached
- * (engine/train/rejoin.h), continue. On failure those already started are killed and reaped
- * without a report. */
+ * (engine/train/rejoin.h), continue. On failure those already started are killed; their
+ * exits are reported later. */
 int ranks_start(struct ranks *r, struct launch_env *e, int64_t *pids, struct err *err);
 
 /* Sends {"cmd":"..."} to every live rank. */

@@ -141,12 +141,12 @@ void host_run(void)
     struct err err = {0};
     if (is_due(&host.plan.terminated)) {
         say("the agent gets SIGTERM");
-        rules_stop(AGENT_GRACE_MS);
+        rules_stop(AGENT_GRACE_MS, false);
         sim_signal(host.agent, SIGTERM);
     }
     if (is_due(&host.plan.fenced)) {
         say("the attempt is fenced");
-        rules_stop(SECOND_MS);
+        rules_stop(SECOND_MS, true);
         run_dir_fence(host.run_dir, "it is late", &err);
     }
     if (is_due(&host.plan.node_lost) && sim_alive(host.follower)) {

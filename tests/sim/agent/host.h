@@ -23,7 +23,7 @@
 
 struct flight;
 
-enum { KEPT_FROM = 500, NS_PER_MS = 1000000, PROCESSES = 64, RANKS_MOST = 8, TEAMS = 64, FIRST_PID = 5000000 };
+enum { KEPT_FROM = 500, NS_PER_MS = 1000000, PROCESSES = 64, TEAMS = 64, FIRST_PID = 5000000, EXITS = 512 };
 #define NEVER INT64_MAX
 
 /* What goes wrong in a generation, at one rank, in one step. */
@@ -56,8 +56,16 @@ struct process {
     bool asked_to_stop, asked_to_save, rejoins;
     bool leaves; /* all have agreed to stop at this step */
     uint64_t output_bytes;
+    bool dying;              /* by SIGKILL, but in the kernel until `due` */
+    int64_t lingers;         /* others of its session work until then */
     char line[4096]; /* of its control pipe */
     size_t line_size;
+};
+
+/* How a process has ended. */
+struct exit {
+    int status;
+    int64_t at, lingers;
 };
 
 /* A generation, as it really is. */
@@ -98,6 +106,7 @@ struct host {
     struct plan plan;
     struct process processes[PROCESSES];
     int next_pid;
+    struct exit exits[EXITS]; /* by pid - FIRST_PID */
     int64_t lost;       /* when the second node was, 0: never */
     int64_t saved_step; /* of the newest checkpoint */
     struct team teams[TEAMS];
@@ -147,8 +156,9 @@ void peer_killed(void);    /* the agent was: what it said must be in its spool *
 
 /* rules.c */
 void rules_event(const json_t *event);     /* as the agent stored it; in order, each once */
-void rules_stop(int64_t grace_ms);
+void rules_stop(int64_t grace_ms, bool may_kill); /* may_kill: at once */
 void rules_save(void);
+void rules_killed(void);                   /* a rank that works gets SIGKILL */
 void rules_step(void);                     /* rank 0 reports one */
 bool rules_stopping(void);
 void rules_heartbeat(const json_t *body);

@@ -266,7 +266,7 @@ static void stop(void)
         return;
     }
     say("the controller stops the attempt, grace %lld ms", (long long)grace_ms);
-    rules_stop(grace_ms);
+    rules_stop(grace_ms, false);
     send_to(WIRE_STOP, json_make("{s:s, s:I, s:b}", "reason", "asked", "grace_ms", (json_int_t)grace_ms, "checkpoint",
                                  (int)(sim_chance() % 2)));
 }

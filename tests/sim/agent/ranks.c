@@ -20,7 +20,7 @@
 #include "tests/sim/agent/host.h"
 #include "tests/sim/agent/stand_ins.h"
 
-enum { SAVE_MOST_MS = 900, LOSS_SEEN_MS = 3000 };
+enum { SAVE_MOST_MS = 900, LOSS_SEEN_MS = 3000, DYING_MS = 3000, LINGERS_MS = 2000 };
 
 static int64_t asked_to_save;
 
@@ -135,6 +135,8 @@ static void end(struct process *p, int status)
     p->zombie = true;
     p->status = status;
     p->due = NEVER;
+    if (p->pid - FIRST_PID < EXITS)
+        host.exits[p->pid - FIRST_PID] = (struct exit){status, now(), p->lingers};
     if (p->kind == PROCESS_RANK)
         lose_peers(p);
     child_died(p);
@@ -169,6 +171,16 @@ int process_signal(struct process *p, int signo)
         return 0;
     }
     say("signal %d to process %d", signo, p->pid);
+    if (p->dying)
+        return 0;
+    if (signo == SIGKILL && p->kind == PROCESS_RANK) {
+        if (p->place != AT_HUNG)
+            rules_killed();
+        p->dying = sim_chance() % 8 == 0;
+        p->due = now() + ms(sim_between(1, DYING_MS));
+        if (p->dying)
+            return 0;
+    }
     if (signo == SIGKILL || p->kind == PROCESS_TOOL || p->kind == PROCESS_SETUP || p->place == AT_START) {
         if (signo == SIGTERM && p->kind == PROCESS_RANK && !p->command) {
             p->asked_to_stop = true;
@@ -185,6 +197,7 @@ int process_signal(struct process *p, int signo)
         p->place = AT_END;
         p->asked_to_stop = true;
         p->due = now() + ms(sim_between(1, 3000));
+        p->lingers = sim_chance() % 3 ? 0 : p->due + ms(sim_between(1, LINGERS_MS));
     } else if (signo == SIGTERM && p->kind == PROCESS_RANK) {
         p->asked_to_stop = true;
         if (p->place == AT_DETACHED)
@@ -278,7 +291,7 @@ static const char *cause_of(int code)
            : code == EXIT_DESYNC       ? "desync"
            : code == EXIT_IO           ? "io_error"
            : code == EXIT_LIMIT        ? "resource_limit"
-           : code == EXIT_COLLECTIVE   ? "nccl_error" : "unknown";
+           : code == EXIT_COLLECTIVE   ? "nccl_error" : code == 1 ? "data_error" : "unknown";
 }
 
 static void leave_child(const struct process *p)
@@ -302,7 +315,7 @@ static bool meets_fate(struct process *p)
         strike(p);
         if (t->fate == FATE_ORPHAN)
             leave_child(p);
-        if (t->code != 1 && !p->command)
+        if (!p->command) /* more than its exit code says */
             line(p, "{\"ev\":\"failed\",\"cause\":\"%s\",\"exit_code\":%d,\"text\":\"it says so\",\"step\":%lld}",
                  cause_of(t->code), t->code, (long long)p->step);
         ends_with(p, t->code);
@@ -448,6 +461,10 @@ static void loses(struct process *p)
 static void act(struct process *p)
 {
     p->due = NEVER;
+    if (p->dying) {
+        end(p, SIGKILL);
+        return;
+    }
     if (p->kind == PROCESS_TOOL || p->kind == PROCESS_SETUP) {
         ends_with(p, 0);
         return;
@@ -482,11 +499,16 @@ static void act(struct process *p)
     }
 }
 
+static bool may_act(const struct process *p)
+{
+    return p->alive && (!p->stopped || p->dying);
+}
+
 int64_t ranks_due(void)
 {
     int64_t due = NEVER;
     for (int i = 0; i < PROCESSES; i++)
-        if (host.processes[i].alive && !host.processes[i].stopped && host.processes[i].due < due)
+        if (may_act(&host.processes[i]) && host.processes[i].due < due)
             due = host.processes[i].due;
     return due;
 }
@@ -494,7 +516,7 @@ int64_t ranks_due(void)
 void ranks_run(void)
 {
     for (int i = 0; i < PROCESSES; i++)
-        if (host.processes[i].alive && !host.processes[i].stopped && host.processes[i].due <= now())
+        if (may_act(&host.processes[i]) && host.processes[i].due <= now())
             act(&host.processes[i]);
 }
 

@@ -15,8 +15,8 @@ enum {
     HANG_SILENT_SURE_MS = 601000, /* a command shows its output alone */
     STOPPED_MS = 6000,
     NODE_LOST_MS = 90000,    /* 60 s for it to join; else 22.5 s of silence, and the end of the others */
-    ENDS_MS = 16500,         /* from a fault to the end of its generation: report, rejoin, grace, kill */
-    CLEANUP_MS = 2000,
+    ENDS_MS = 20000,         /* from a fault to the end of its generation: report, rejoin, grace, kill */
+    CLEANUP_MS = 6000,
     BEAT_SEEN_MS = 1100,    /* what is seen with a heartbeat */
     SEEN_MS = 250           /* what a command prints is read each 200 ms */
 };
@@ -32,7 +32,7 @@ static struct {
     int without;              /* restarts since the last progress */
     int64_t gained;
     int64_t deadlines;        /* events of this kind */
-    int64_t save_at;
+    int64_t save_at, kill_from;
 } r;
 
 static int64_t number(const json_t *body, const char *key)
@@ -56,12 +56,38 @@ static int64_t since_ms(int64_t at)
     return (now() - at) / NS_PER_MS;
 }
 
-void rules_stop(int64_t grace_ms)
+void rules_stop(int64_t grace_ms, bool may_kill)
 {
     const int64_t by = now() + ms(grace_ms > 2 * 1000 ? grace_ms : 2 * 1000) + ms(CLEANUP_MS);
     if (!r.stop_asked)
         r.stop_asked = now();
     r.stop_by = by > r.stop_by ? by : r.stop_by;
+    const int64_t from = may_kill ? now() : now() + ms(grace_ms);
+    r.kill_from = r.kill_from && r.kill_from < from ? r.kill_from : from;
+}
+
+void rules_killed(void)
+{
+    if (r.running && !host.lost && r.kill_from && now() + ms(SEEN_MS) < r.kill_from &&
+        !host.teams[host.generations].struck)
+        broke("a rank is killed %lld ms before its grace is over", (long long)((r.kill_from - now()) / NS_PER_MS));
+}
+
+/* As the process has ended, and at once; the exit of a shell waits for those that it has started. */
+static void on_exited(const json_t *body, int64_t at)
+{
+    const int64_t pid = number(body, "pid") - FIRST_PID;
+    const struct exit *e = &host.exits[pid >= 0 && pid < EXITS ? pid : 0];
+    const int64_t due = e->lingers > e->at ? e->lingers : e->at;
+    if (!e->at || pid < 0 || pid >= EXITS)
+        return;
+    const int64_t signo = number(body, "signal"), told = signo ? signo : number(body, "exit_code") << 8;
+    if (told != e->status)
+        broke("process %lld ended with status 0x%x, and 0x%x is reported", (long long)pid + FIRST_PID,
+              (unsigned)e->status, (unsigned)told);
+    if (at > due + ms(SEEN_MS) || at < e->at)
+        broke("the end of process %lld is reported %lld ms late", (long long)pid + FIRST_PID,
+              (long long)((at - due) / NS_PER_MS));
 }
 
 void rules_save(void)
@@ -149,8 +175,10 @@ static const char *expected(const struct team *t)
         return "resource_limit";
     case EXIT_COLLECTIVE:
         return "nccl_error";
+    case 1:
+        return host.plan.command ? "user_exit" : "data_error";
     default:
-        return host.plan.command && t->code == 1 ? "user_exit" : "unknown";
+        return "unknown";
     }
 }
 
@@ -295,6 +323,8 @@ void rules_event(const json_t *event)
         on_scheduled(body, at);
     else if (is(kind, "attempt_ended"))
         on_attempt_ended(body, at);
+    else if (is(kind, "rank_exited"))
+        on_exited(body, at);
     else if (is(kind, "deadline"))
         on_deadline(body, at);
     else if (is(kind, "stop_asked"))

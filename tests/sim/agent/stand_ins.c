@@ -121,8 +121,9 @@ void __wrap_graceful_stop_begin(struct graceful_stop *s, pid_t root, int signo, 
 bool __wrap_graceful_stop_look(struct graceful_stop *s, int64_t now_ms)
 {
     const struct process *p = process_of(s->root);
+    const int64_t lingers = s->root - FIRST_PID < EXITS ? host.exits[s->root - FIRST_PID].lingers : 0;
     (void)now_ms;
-    return p && p->alive;
+    return (p && p->alive) || now() < lingers;
 }
 
 void __wrap_graceful_stop_end(struct graceful_stop *s)
