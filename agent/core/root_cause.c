@@ -76,11 +76,11 @@ static void put_stand(json_t *stands, int rank, const struct python_stack *p)
                                                 json_text(p->place), "call", json_text(p->call)));
 }
 
-/* An exception before the stacks, perhaps of a worker for which the others wait. */
+/* The last exception before the stacks, perhaps of a worker for which the others wait: the program went on after it. */
 static void find_exception(struct root_cause *b, const struct agent_exit *e)
 {
     char text[OUTPUT_TEXT_BYTES];
-    struct failure_reason why;
+    struct traceback all[TRACEBACKS];
     text_line_clean(text, sizeof(text), e->last_lines);
     char *head = strstr(text, PYTHON_STACK_HEAD), *fatal = strstr(text, "Fatal Python error: ");
     if (fatal && (!head || fatal < head))
@@ -88,9 +88,12 @@ static void find_exception(struct root_cause *b, const struct agent_exit *e)
     if (!head)
         return;
     *head = '\0';
-    failure_reason_read(&why, text, NULL, false);
-    if (why.kind == FAILURE_EXCEPTION && !why.interrupted)
-        text_append(b->printed, sizeof(b->printed), "rank %d had printed %s", e->rank, why.text);
+    int n = traceback_find(all, text);
+    while (n > 0 && all[n - 1].aside)
+        n--;
+    if (n > 0)
+        text_append(b->printed, sizeof(b->printed), "rank %d had printed %s%s%s", e->rank, all[n - 1].place.text,
+                    all[n - 1].place.text[0] ? ": " : "", all[n - 1].text);
 }
 
 void root_cause_stack(struct root_cause *b, const struct agent_exit *e)

@@ -83,7 +83,8 @@ static void an_exception_before_the_stacks_is_named(void **state)
     (void)state;
     expect(CAUSE_HANG_STEP,
            (const char *const[]){"step 1\nTraceback (most recent call last):\n  File \"/w/v.py\", line 9, in <module>\n"
-                                 "    raise RuntimeError(\"index 10\")\nRuntimeError: index 10\nvalidation\n" IN_GET,
+                                 "    raise RuntimeError(\"index 10\")\nRuntimeError: index 10\n"
+                                 "step 2/9 loss: 0.5\nstep 3/9 loss: 0.5\n" IN_GET,
                                  NULL},
            "[\"rank 0 is at q.py:3 in wait\"]",
            "a hang; rank 0 is at q.py:3 in wait; rank 0 had printed v.py:9: RuntimeError: index 10");
