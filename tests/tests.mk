@@ -83,13 +83,13 @@ toolkits: $(BUILD)/libs.mk
 
 # Half of the worlds are the same in every run, half are others each time; what fails prints how to repeat it.
 SEEDS := 10000
-sim: $(SIMS:%=run/%) run/others  ## controller and agent on a virtual clock: SEEDS / 10 worlds full of faults
+sim: $(SIMS:%=run/%) run/others  ## controller and agent on a virtual clock: SEEDS / 20 worlds full of faults
 
 $(SIMS:%=run/%): run/%: % FORCE
-	@$* $$(($(SEEDS) / $(if $(filter %/sim_agent,$*),20,25)))
+	@$* $$(($(SEEDS) / $(if $(filter %/sim_agent,$*),20,40)))
 
 run/others: $(OBJ)/tests/sim/sim_control $(OBJ)/tests/sim/sim_agent FORCE
-	@$< $$(($(SEEDS) / 25)) $$(od -An -N4 -tu4 /dev/urandom)
+	@$< $$(($(SEEDS) / 40)) $$(od -An -N4 -tu4 /dev/urandom)
 	@$(OBJ)/tests/sim/sim_agent $$(($(SEEDS) / 20)) $$(od -An -N4 -tu4 /dev/urandom)
 
 GOLDEN := $(wildcard tests/golden/sana/tiny-*[a-z].json tests/golden/lumina/v*.json tests/golden/tokenizer/vectors.json \

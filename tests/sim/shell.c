@@ -388,7 +388,8 @@ static enum disk_answer ask(enum disk_call call)
 void hub_open(struct world *w)
 {
     shell.world = w;
-    snprintf(shell.home, sizeof(shell.home), "/dev/shm/jobctl-sim-XXXXXX");
+    const char *const dir = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    snprintf(shell.home, sizeof(shell.home), "%s/jobctl-sim-XXXXXX", dir);
     if (!mkdtemp(shell.home))
         abort();
     if (!w->verbose && (shell.first_fd = open("/dev/null", O_WRONLY | O_CLOEXEC)) >= 0) {

@@ -27,11 +27,8 @@
 
 enum { WORKERS = 64 };
 
-/* What failed in some 300,000 runs: a wall clock that was set back left a job that nobody looked at (the
- * first four); steps that only the row knew went into the account, which a restart then did not find.  In 258910 two
- * jumps came to 0.65 s together, which is not told.  In 5824 the end of a generation and the start of the next were
- * lost, and with them their time; in 381889025 only that start. */
-static const uint64_t once_failed[] = { 119398, 199944, 200458, 69583, 252877, 258910, 5824, 381889025 };
+/* 10, 14, 19: the daemon freed a listener before libuv had closed it. */
+static const uint64_t once_failed[] = { 10, 14, 19 };
 
 static struct retry_rules some_rules(struct world *w)
 {

@@ -378,7 +378,7 @@ static int vfs_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *base, int 
     if (name)
         snprintf(path, sizeof(path), "%s", name);
     else
-        snprintf(path, sizeof(path), "/dev/shm/jobctl-sim-%d-%u", (int)getpid(), unnamed++);
+        snprintf(path, sizeof(path), "/tmp/jobctl-sim-%d-%u", (int)getpid(), unnamed++);
     const int how = (flags & SQLITE_OPEN_READWRITE ? O_RDWR : O_RDONLY) | (flags & SQLITE_OPEN_CREATE ? O_CREAT : 0) |
                     (flags & SQLITE_OPEN_EXCLUSIVE ? O_EXCL : 0) | O_CLOEXEC;
     f->fd = open(path, how, 0600);
