@@ -291,7 +291,7 @@ def contains(program, symbols, cache={}):
 
 
 def judges(m):
-    """The programs whose tests are to notice it: of its room, those that include its header, and the simulator."""
+    """The programs whose tests are to notice it: of its room, those that include its header, and the simulators."""
     room, stem = os.path.dirname(m.path), os.path.basename(m.path)[:-2]
     if m.tests:
         return m.tests
@@ -348,7 +348,7 @@ def main():
     if args[:1] == ["--known"] and len(args) == 2:
         b, bad, mutants = Builder(WORK + "/known"), 0, rotated(args[1], list(known()))
         for m in mutants:
-            result, by = judge(b, m, 1000)
+            result, by = judge(b, m, 40)
             print("  %s: %s %s" % (m.name.split("\t")[0], result, by), flush=True)
             if result != "noticed":
                 print("%sFAILED: %s does not notice this fault" % (m.diff, " ".join(m.tests)))
@@ -374,7 +374,7 @@ def main():
         key = hashlib.sha256(m.text.encode()).hexdigest()[:12] + "\t" + m.name
         result = before.get(key, "")
         if not result or result in ("survived", "no test"):
-            result, by = judge(b, m, args[3] if len(args) > 3 else 1000)
+            result, by = judge(b, m, args[3] if len(args) > 3 else 40)
             with open(log, "a", encoding="utf-8") as f:
                 f.write("%s\t%s\n" % (key, (result + " by " + by) if by else result))
             print("%d/%d %s %s: %s" % (n, len(mutants), result, by, m.name), flush=True)

@@ -10,6 +10,16 @@
 #include "engine/contract/exit_code.h"
 #include "tests/unit/agent/core/agent_core_fixture.h"
 
+/* The lines that a rank printed last, without the empty ones behind them. */
+static void last_lines_are_evidence(void **state)
+{
+    (void)state;
+    launch(1, true, false);
+    spawned(1);
+    exited(1, 0, 3);
+    expect(field("evidence"), "[\"a\",\"b\"]");
+}
+
 static void the_first_failure_decides_and_restarts_at_once(void **state)
 {
     (void)state;
@@ -583,7 +593,7 @@ static void patience_doubles_up_to_its_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(the_first_failure_decides_and_restarts_at_once),
+        TEST(last_lines_are_evidence), TEST(the_first_failure_decides_and_restarts_at_once),
         TEST(a_command_that_fails_at_once_is_not_retried),
         TEST(a_command_that_has_trained_is_retried),
         TEST(a_command_that_has_held_a_gpu_is_retried),

@@ -95,9 +95,10 @@ static void a_back_off_ends_the_processes(void **state)
     line(1, 0, DETACHED);
     line(1, 2, DETACHED);
     spawned(2);
-    now += 1000;
-    killed(2, 1, 9);
+    now += 600;
     line(2, 0, DETACHED);
+    now += 400;
+    killed(2, 1, 9);
     now += 500;
     expect(line(2, 2, DETACHED), "generation_ended SIGNAL(15) TIMER(3000)");
     /* The two that live have worked until the failure, and lost the time since, as if they had ended now. */

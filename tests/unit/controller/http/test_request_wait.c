@@ -39,6 +39,33 @@ void MHD_resume_connection(struct MHD_Connection *c)
     assert_int_equal(resumed[i], suspended[i]); /* the library aborts otherwise */
 }
 
+static char answer[500];
+static unsigned status;
+
+struct MHD_Response *MHD_create_response_from_buffer(size_t size, void *text, enum MHD_ResponseMemoryMode mode)
+{
+    assert_int_equal(mode, MHD_RESPMEM_MUST_FREE);
+    snprintf(answer, sizeof(answer), "%.*s", (int)size, (char *)text);
+    free(text);
+    return (struct MHD_Response *)(void *)answer;
+}
+
+enum MHD_Result MHD_add_response_header(struct MHD_Response *r0, const char *name, const char *value)
+{
+    return r0 && name && value ? MHD_YES : MHD_NO;
+}
+
+enum MHD_Result MHD_queue_response(struct MHD_Connection *c, unsigned int code, struct MHD_Response *r0)
+{
+    status = code;
+    return c && r0 ? MHD_YES : MHD_NO;
+}
+
+void MHD_destroy_response(struct MHD_Response *r0)
+{
+    assert_ptr_equal(r0, answer);
+}
+
 static void count_run(uv_timer_t *timer)
 {
     (void)timer;
@@ -215,6 +242,48 @@ static void file_work_wakes_its_request(void **state)
     assert_true(worked == 1 && destroyed == 1);
 }
 
+static int gate[2];
+
+static void hang(struct file_task *task)
+{
+    char byte;
+    (void)task;
+    if (read(gate[0], &byte, 1) == 1)
+        worked++;
+}
+
+static json_t *otherwise(struct file_task *task)
+{
+    (void)task;
+    return json_pack("{s:i}", "job", 7);
+}
+
+/* A file system that does not answer: the request is answered in time, with what is known without the files. */
+static void late_file_work_is_answered_without_it(void **state)
+{
+    (void)state;
+    static const struct route row = { "GET", "/v1/x", NULL, NULL };
+    file_work_close(d.files);
+    d.files = file_work_open(&d.loop, 100, NULL);
+    assert_int_equal(pipe(gate), 0);
+    for (int i = 0; i < 2; i++) {
+        struct file_task *t = task_of();
+        t->work = hang;
+        r[i].route = &row;
+        answer[0] = '\0';
+        request_work_or(&r[i], t, i ? "other" : "lane", "reading /a", i ? otherwise : NULL);
+        wait_for(i, 1);
+        assert_awake(i, 1);
+        assert_null(request_worked(&r[i]));
+        assert_false(request_resume(&r[i])); /* it has been answered */
+        assert_int_equal(status, i ? 200 : 503);
+        assert_non_null(strstr(answer, "reading /a has not answered"));
+        assert_int_equal(strstr(answer, "{\"job\":7,\"files\":\"") != NULL, i);
+    }
+    assert_int_equal(write(gate[1], "xx", 2), 2);
+    close(gate[1]);
+}
+
 /* Of the last changes it is known which job each was; of older ones, and of those to come, it is not. */
 static void changes_are_kept_up_to_their_bound(void **state)
 {
@@ -242,6 +311,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(time_wakes_up_to_the_deadline, up, down),
         cmocka_unit_test_setup_teardown(files_wake_who_watches, up, down),
         cmocka_unit_test_setup_teardown(file_work_wakes_its_request, up, down),
+        cmocka_unit_test_setup_teardown(late_file_work_is_answered_without_it, up, down),
         cmocka_unit_test_setup_teardown(changes_are_kept_up_to_their_bound, up, down),
     };
     return cmocka_run_group_tests_name("request_wait", tests, NULL, NULL);

@@ -21,7 +21,7 @@
 #include "engine/base/err.h"
 #include "tests/unit/engine/contract/scratch_dir.h"
 
-enum { SMALL = 1000 };
+enum { SMALL = 2048 };
 
 static struct daemon d;
 static char dir[80], path[100];
@@ -114,6 +114,11 @@ static void fails(struct request *r)
     request_fail(r, &err, json_pack("{s:{s:i}}", "error", "more", 5));
 }
 
+static void lacks_memory(struct request *r)
+{
+    request_answer_text(r, 200, "text/plain", NULL);
+}
+
 static void waits(struct request *r)
 {
     if (request_closing(r) || request_over(r) || ++*request_memo(r) > 2)
@@ -162,6 +167,7 @@ static bool settle(struct daemon *of)
 static const struct route routes[] = {
     { "GET", "/v1/jobs/JOB", echo, NULL },      { "POST", "/v1/jobs/JOB", echo, "name:s! n:i" },
     { "GET", "/v1/fails/JOB/x", fails, NULL },  { "GET", "/v1/waits/JOB", waits, NULL },
+    { "GET", "/v1/none", lacks_memory, NULL },
     { "GET", "/v1/events", streams, NULL },     { "POST", "/v1/batch", gathers, NULL },
     { NULL, NULL, NULL, NULL },
 };
@@ -230,7 +236,7 @@ static void bodies(void **state)
     expect("POST /v1/jobs/1", big, 201, "\"name\""); /* at the bound */
     big[SMALL] = ' ';
     big[SMALL + 1] = '\0';
-    expect("POST /v1/jobs/1", big, 413, "too_large");
+    expect("POST /v1/jobs/1", big, 413, "{\"error\":{\"code\":\"too_large\",\"text\":\"the body is larger than 2 KiB\"},\"schema\":2}");
     free(big);
     /* While the home is elsewhere, nothing is changed, but read. */
     snprintf(d.home.path, sizeof(d.home.path), "%s/elsewhere", dir);
@@ -253,6 +259,7 @@ static void errors_have_a_status(void **state)
                  table[i].word);
         expect(head, "", table[i].status, words);
     }
+    expect("GET /v1/none", "", 503, "{\"schema\":2,\"error\":{\"code\":\"system\",\"text\":\"out of memory\"}}");
 }
 
 /* Called again with each change of its job, and when the daemon stops. */

@@ -2,6 +2,7 @@
 /* test_job_apply.c - events of a turn are stored together, and acknowledged only then; else all jobs are as before */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <uv.h>
 
 #include "controller/base/daemon.h"
@@ -9,6 +10,7 @@
 #include "controller/job/commit_group.h"
 #include "controller/job/job.h"
 #include "controller/job/job_apply.h"
+#include "controller/job/job_file.h"
 #include "controller/job/job_store.h"
 #include "tests/unit/db/store_fixture.h"
 
@@ -127,6 +129,7 @@ static void events_wait_for_the_end_of_the_turn(void **state)
     struct err err = { 0 };
     const int64_t before = stored();
     const int was = applied[1];
+    d.die_at_event = 1000;
     assert_int_equal(apply(1, CORE_AGENT_EVENT, "checkpoint", CHECKPOINT(20), 2, &err), 0);
     assert_int_equal(apply(2, CORE_AGENT_EVENT, "checkpoint", CHECKPOINT(30), 2, &err), 0);
     assert_int_equal(apply(1, CORE_AGENT_EVENT, "checkpoint", CHECKPOINT(40), 3, &err), 0);
@@ -139,6 +142,7 @@ static void events_wait_for_the_end_of_the_turn(void **state)
     assert_int_equal(acked[1], 3);
     assert_int_equal(acked[2], 2);
     assert_int_equal(acked[3], 1);
+    assert_int_equal(d.die_at_event, 997); /* counts each event */
     uv_run(&d.loop, UV_RUN_NOWAIT);
     assert_int_equal(applied[1], was + 1);
     /* An event with an effect takes the others along, at once. */
@@ -188,6 +192,32 @@ static void a_commit_that_fails_changes_nothing(void **state)
     assert_int_equal(stored(), before + 2);
 }
 
+/* A job.json that is damaged, or of another job, is named. */
+static void a_damaged_file_of_a_job(void **state)
+{
+    (void)state;
+    static const char *const texts[] = { "", "{}", "{\"format\":1,\"id\":9,\"sum\":\"0\"}" };
+    struct err err = { 0 };
+    char path[400];
+    assert_null(job_file_read(store_dir, 9, &err));
+    assert_int_equal(err.errnum, ENOENT);
+    snprintf(path, sizeof(path), "%s/jobs", store_dir);
+    mkdir(path, 0700);
+    snprintf(path, sizeof(path), "%s/jobs/9", store_dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof(path), "%s/jobs/9/job.json", store_dir);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        FILE *f = fopen(path, "w");
+        assert_non_null(f);
+        fputs(texts[i], f);
+        fclose(f);
+        err = (struct err){ 0 };
+        assert_null(job_file_read(store_dir, 9, &err));
+        assert_int_equal(err.code, ERR_DATA);
+        assert_non_null(strstr(err.text, "/jobs/9/job.json is damaged"));
+    }
+}
+
 /* The disk is full while the events of one job are written: that input fails, and the group goes on without it. */
 static void a_full_disk_fails_one_input(void **state)
 {
@@ -223,6 +253,7 @@ static void jobs_are_found(void **state)
     json_t *spec = json_pack("{s:s}", "name", "y");
     assert_int_equal(active_jobs_add(&jobs, twice, &err), -1);
     assert_int_equal(err.code, ERR_BUG);
+    assert_int_equal(active_jobs_add(&jobs, active_jobs_find(&jobs, JOBS), NULL), -1); /* the newest once more */
     for (int64_t id = 10; id < 210; id += 2)
         assert_int_equal(active_jobs_add(&jobs, job_create(&d, id, spec, NULL), NULL), 0);
     for (int64_t id = 0; id < 212; id++) {
@@ -242,6 +273,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(events_wait_for_the_end_of_the_turn, up, down),
         cmocka_unit_test_setup_teardown(a_commit_that_fails_changes_nothing, up, down),
         cmocka_unit_test_setup_teardown(a_full_disk_fails_one_input, up, down),
+        cmocka_unit_test_setup_teardown(a_damaged_file_of_a_job, up, down),
         cmocka_unit_test_setup_teardown(jobs_are_found, up, down),
     };
     return cmocka_run_group_tests_name("job_apply", tests, NULL, NULL);

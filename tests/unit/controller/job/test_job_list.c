@@ -125,6 +125,9 @@ static void items_are_sorted_and_counted(void **state)
     job_list_order(items, 6);
     for (int i = 0; i < 6; i++)
         assert_int_equal(items[i].id, order[i]);
+    struct job_list_item two[] = {{pending, 0, 7, NULL}, {runs, 0, 8, NULL}};
+    job_list_order(two, 2);
+    assert_int_equal(two[0].id, 8);
     json_t *counts = job_list_count(items, 6);
     job_list_totals_of(text, sizeof(text), counts, &total);
     assert_string_equal(text, "6 jobs: 2 running, 3 pending, 1 held");
