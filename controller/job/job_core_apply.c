@@ -304,7 +304,11 @@ static void see_best(struct job_core *c, int64_t best)
 
 static void apply_attempt_over(struct job_core *c, const struct core_event *e)
 {
-    see_best(c, field_safe_int(e->body, "step", -1));
+    const int64_t step = field_safe_int(e->body, "step", -1);
+    if (e->kind == EVENT_AGENT_LOST && step > c->stored_step)
+        see_step(c, step); /* the newest of the generation that was lost with it */
+    else
+        see_best(c, step);
     goodput_lost(c, e->at_ms);
     c->full = cause_is_full(e->body);
     c->live = false;
