@@ -60,6 +60,7 @@ static const char *const harm_names[HARMS] = {
     [HARM_HUB_STALL] = "the controller gets no processor",
     [HARM_STORE_FAILS] = "the store's disk fails",
     [HARM_STORE_TORN] = "the controller dies in the middle of a write",
+    [HARM_REFUSED] = "a node has too few GPUs",
     [HARM_POWER] = "the machine loses its power",
 };
 

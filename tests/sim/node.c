@@ -292,6 +292,10 @@ static void launched(struct world *w, int job, int attempt, const struct message
         .history = { .failures_without_progress = m->failures, .same_fingerprint = m->same,
                      .last_step = m->last_step, .fingerprint = m->fingerprint },
     };
+    if (fault(w, 60, HARM_REFUSED)) {
+        in.launch.refusal = "the node has too few healthy GPUs";
+        in.launch.cause = CAUSE_TOO_FEW_GPUS;
+    }
     feed(w, job, attempt, &in);
     json_decref(plan);
     json_decref(facts);
