@@ -44,10 +44,10 @@ static int too_few_gpus(const struct plan_view *v, int asked, struct err *err)
                        asked, v->hidden_by, v->hidden, v->hidden + v->present, v->present);
     return err_set(err, ERR_NO_DEVICE,
                    "resources.gpus is %d, but this machine has %d healthy GPU%s%s%s%s%s: "
-                   "set `gpus: auto` to use all of them%s",
+                   "set `gpus: %s",
                    asked, v->present, v->present == 1 ? "" : "s", v->present ? ", " : "",
                    name_gpus(v, v->present, list, sizeof(list)), v->left_out ? "; " : "",
-                   v->first_left_out, v->present ? "" : ", or `gpus: 0` for the CPU");
+                   v->first_left_out, v->present ? "auto` to use all of them" : "0` to run on the CPU");
 }
 
 /* For `gpus: auto`: without NCCL one GPU is used, rather than fail. */

@@ -71,7 +71,7 @@ int submission_fits(json_t **plan, const struct job *job, const json_t *spec, st
                        need->want_cpus == need->nodes ? "" : "s", (long long)machine->cpus);
     if (need->want_cpus > machine->cpus)
         return err_set(err, ERR_USAGE, "resources: %lld CPU slots needed, but this machine has %lld; lower "
-                                       "resources.cpus", (long long)need->want_cpus,
+                                       "resources.ranks or resources.cpus", (long long)need->want_cpus,
                        (long long)machine->cpus);
     return 0;
 }

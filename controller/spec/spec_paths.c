@@ -164,7 +164,7 @@ static int resolve(char *absolute, size_t size, const char *workdir, const char 
     if (!is_absent(errno))
         return err_set_errno(err, errno, "cannot look at %.300s", absolute);
     spec_nearest_choice(near, sizeof(near), "latest|none", given);
-    if (strcmp(key, "resume") == 0 && near[0])
+    if (strcmp(key, "resume") == 0 && near[0] && !strchr(given, '/'))
         return err_set(err, ERR_USAGE, "expected latest, none or a path, not \"%.60s\"; did you mean "
                        "%s?", given, near);
     return err_set(err, ERR_USAGE, "%.300s does not exist%s", absolute,

@@ -36,7 +36,7 @@ int spec_name_check(const char *name, struct err *err)
         return err_set(err, ERR_USAGE, "a name has 1 to %d characters, not %zu", JOB_NAME_MAX, n);
     for (const char *p = name; *p; p++)
         if (!isalnum((unsigned char)*p) && !strchr("._-", *p))
-            return err_set(err, ERR_USAGE, "\"%.64s\" may hold only letters, digits, '.', '_' and "
+            return err_set(err, ERR_USAGE, "\"%.64s\" may contain only letters, digits, '.', '_' and "
                            "'-'", name);
     if (name[0] == '-' || name[0] == '.')
         return err_set(err, ERR_USAGE, "\"%.64s\" must begin with a letter or a digit", name);
@@ -136,7 +136,7 @@ int spec_host_check(const char *name, struct err *err)
                        HOST_NAME_CHARS);
     for (const char *p = name; *p; p++)
         if (!isalnum((unsigned char)*p) && !strchr("._-@", *p))
-            return err_set(err, ERR_USAGE, "\"%s\" may hold only letters, digits, '.', '_', "
+            return err_set(err, ERR_USAGE, "\"%s\" may contain only letters, digits, '.', '_', "
                            "'-' and '@'; set a port in ~/.ssh/config", name);
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "controller/spec/spec_rows.h"
+#include "engine/base/text_append.h"
 
 enum { WORD = 64 };
 
@@ -274,7 +275,7 @@ static void foreign_print(char *out, size_t size, const struct foreign *f)
 {
     char tool[48] = "";
     if (f->tool)
-        snprintf(tool, sizeof(tool), "that is %s's name, ", f->tool);
+        snprintf(tool, sizeof(tool), "that is %s%s name, ", f->tool, text_ends_with(f->tool, "s") ? "'" : "'s");
     if (f->here)
         snprintf(out, size, "; %sin jobctl use %s%s%s%s", tool, f->here, f->hint ? " (" : "",
                  f->hint ? f->hint : "", f->hint ? ")" : "");

@@ -15,7 +15,7 @@ refused "run takes a command"
 refused "job.yaml is a job file; use jobctl submit job.yaml" job.yaml
 refused 'resources.ranks: expected a whole number from 1 to 1024' -n 0 true
 refused "--gpus: expected a whole number or auto, not \"many\"" --gpus many true
-refused 'name: "a b" may hold only letters' -N 'a b' true
+refused 'name: "a b" may contain only letters' -N 'a b' true
 refused 'unknown key "tiem"' --set tiem=1 true
 refused "word 2 of the command is not valid UTF-8" -- echo $'\xff'
 [ ! -e "$JOBCTL_HOME" ]

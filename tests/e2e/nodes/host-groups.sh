@@ -39,7 +39,7 @@ wrong() { # LINE:COLUMN TEXT
 echo 'group: {a: [b]}' >"$config"
 wrong 1:1 'unknown key "group"; did you mean groups?'
 printf 'groups:\n  a: [one, "two words"]\n' >"$config"
-wrong 2:12 'groups.a: "two words" may hold only'
+wrong 2:12 'groups.a: "two words" may contain only'
 printf 'groups:\n  a: one\n' >"$config"
 wrong 2:6 'groups.a: expected a list of hosts'
 wrong_key() { printf '%s\n' "$1" >"$config"; shift; wrong "$@"; }

@@ -161,7 +161,7 @@ static void what_cannot_run_is_refused_with_the_fix(void **state)
     launch_spec(&p, json_pack("{s:s, s:{s:i}}", "run", "true", "resources", "gpus", 99), 0);
     json_t *last = await(&p, "attempt_ended");
     assert_string_equal(text(last, "cause"), "too_few_gpus");
-    assert_non_null(strstr(text(last, "text"), "set `gpus: auto`"));
+    assert_non_null(strstr(text(last, "text"), "set `gpus: 0`"));
     assert_false(json_is_true(json_object_get(last, "retry_helps")));
     hang_up(&p);
 }

@@ -110,7 +110,7 @@ static const struct {
      "`share_gpus: true`"},
     {"four GPUs of one", COLAB, "{" RUN ",\"resources\":{\"gpus\":4}}", 0,
      "resources.gpus is 4, but this machine has 1 healthy GPU, NVIDIA A100 (GPU-a): set `gpus: auto`"},
-    {"a GPU of none", BARE, "{" RUN ",\"resources\":{\"gpus\":1}}", 0, "or `gpus: 0` for the CPU"},
+    {"a GPU of none", BARE, "{" RUN ",\"resources\":{\"gpus\":1}}", 0, "set `gpus: 0` to run on the CPU"},
     {"engine's ranks", BARE, "{" TRAIN ",\"resources\":{\"ranks\":2}}", 2,
      "\"value\":\"1\",\"why\":\"the engine uses all 2 CPUs of this process's affinity mask, divided "
      "among the ranks"},
