@@ -86,11 +86,11 @@ SEEDS := 10000
 sim: $(SIMS:%=run/%) run/others  ## controller and agent on a virtual clock: SEEDS / 20 worlds full of faults
 
 $(SIMS:%=run/%): run/%: % FORCE
-	@$* $$(($(SEEDS) / $(if $(filter %/sim_agent,$*),20,40)))
+	@$* $$(($(SEEDS) / 40))
 
 run/others: $(OBJ)/tests/sim/sim_control $(OBJ)/tests/sim/sim_agent FORCE
 	@$< $$(($(SEEDS) / 40)) $$(od -An -N4 -tu4 /dev/urandom)
-	@$(OBJ)/tests/sim/sim_agent $$(($(SEEDS) / 20)) $$(od -An -N4 -tu4 /dev/urandom)
+	@$(OBJ)/tests/sim/sim_agent $$(($(SEEDS) / 40)) $$(od -An -N4 -tu4 /dev/urandom)
 
 GOLDEN := $(wildcard tests/golden/sana/tiny-*[a-z].json tests/golden/lumina/v*.json tests/golden/tokenizer/vectors.json \
             tests/golden/gemma2/*.json tests/golden/pth/*.json tests/golden/pth/hostile/hostile.json \

@@ -84,15 +84,16 @@ static void agent(void *arg)
 static void pass(void)
 {
     while ((sim_alive(host.agent) || (host.follower && sim_alive(host.follower))) && !host.broken[0]) {
-        const bool acted = sim_turn() | ranks_listen() | peer_listen();
+        const bool ran = sim_turn(), ranks_heard = ranks_listen(), peer_heard = peer_listen();
         if (host.plan.killed <= now())
             host_run();
-        if (acted)
+        if (ran || ranks_heard || peer_heard)
             continue;
         rules_look();
-        const int64_t ranks = ranks_due(), peer = peer_due(), agent = sim_due();
-        const int64_t other = host_due() < ranks ? host_due() : ranks;
-        const int64_t next = other < peer ? other : peer, at = next < agent ? next : agent;
+        const int64_t due[] = {ranks_due(), peer_due(), host_due()};
+        int64_t at = sim_due();
+        for (size_t i = 0; i < sizeof(due) / sizeof(due[0]); i++)
+            at = due[i] < at ? due[i] : at;
         if (at > host.until)
             broke(at == NEVER ? "the agent waits for ever" : "the attempt is not over after hours");
         sim_clock_to(at);

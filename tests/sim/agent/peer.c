@@ -344,6 +344,12 @@ static int is_known(void *arg, const json_t *event)
     return 0;
 }
 
+/* Then events are in memory only. */
+static bool disk_is_full(void)
+{
+    return now() >= host.plan.full && now() < host.plan.free + ms(SECOND_MS);
+}
+
 void peer_killed(void)
 {
     char path[200];
@@ -352,7 +358,7 @@ void peer_killed(void)
     snprintf(path, sizeof(path), "%s/spool", host.run_dir);
     if (spool_read(path, peer.committed, is_known, &seq, &err) < 0 && peer.synced > 0)
         broke("the spool cannot be read: %s", err.text);
-    else if (seq < peer.synced && !(now() >= host.plan.full && now() < host.plan.free + ms(SECOND_MS)))
+    else if (seq < peer.synced && !disk_is_full())
         broke("event %lld was sent, and the spool ends at %lld", (long long)peer.synced, (long long)seq);
 }
 
@@ -382,6 +388,8 @@ void peer_end(void)
         return;
     if (!peer.ended && peer.fd < 0) /* the controller reads what was not sent */
         read_spool();
+    if (!peer.ended && disk_is_full()) /* a fenced agent does not wait for space */
+        return;
     if (!peer.ended)
         broke("the agent has left without attempt_ended");
     if (peer.committed < peer.received && left < ms(LINGER_MS) && !rules_stopping())

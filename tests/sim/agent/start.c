@@ -40,7 +40,8 @@ pid_t stand_in_start(const struct subprocess_spec *spec, struct err *err)
         return -1;
     }
     const struct team *t = &host.teams[host.generations];
-    if (spec->argv[1] && strcmp(spec->argv[1], "inspect") == 0 && t->fate != FATE_HANG && t->fate != FATE_STOPPED)
+    if (spec->argv[1] && strcmp(spec->argv[1], "inspect") == 0 && t->fate != FATE_HANG && t->fate != FATE_STOPPED &&
+        !host.lost)
         broke("a debugger starts, and no rank stands still");
     const bool is_rank = generation && atoi(generation) > 0, is_setup = generation && atoi(generation) == 0;
     const int number = generation ? atoi(generation) : 0;
