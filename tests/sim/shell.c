@@ -210,9 +210,9 @@ int __wrap_replay_all(struct daemon *d, struct err *err);
 int __wrap_replay_all(struct daemon *d, struct err *err)
 {
     shell.daemon = d;
+    shell_store_settle(shell.world, d->store);
     const int rc = __real_replay_all(d, err);
     if (rc == 0) {
-        shell_store_settle(shell.world, d->store);
         compare_all(shell.world, d);
         shell.world->up = true;
         say(shell.world, "the controller is up");
