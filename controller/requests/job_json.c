@@ -17,6 +17,7 @@
 #include "controller/nodes/fleet.h"
 #include "controller/remote/remote.h"
 #include "db/checkpoints.h"
+#include "db/removed.h"
 #include "engine/base/clock.h"
 #include "engine/base/err.h"
 #include "engine/base/json_make.h"
@@ -228,9 +229,12 @@ json_t *job_json_of_stored(struct daemon *d, const struct job_row *row)
 
 int job_json_row(struct job_row *row, struct daemon *d, int64_t id, struct err *err)
 {
+    struct removed_row removed;
+    struct err none = { 0 };
     if (jobs_get(row, d->store, id, err) == 0)
         return 0;
-    if (err && err->code == ERR_NOT_FOUND && job_file_is_job(d->home.path, id)) {
+    if (err && err->code == ERR_NOT_FOUND && removed_get(&removed, d->store, id, &none) < 0 &&
+        job_file_is_job(d->home.path, id)) {
         *err = (struct err){ 0 };
         err_set(err, ERR_NOT_FOUND, "the record of job %lld is lost: the store does not have it, and its job.json is "
                 "missing or damaged. Restore %.200s/jobs/%lld/job.json from a backup, then run `jobctl daemon "
