@@ -114,7 +114,7 @@ static void join(int i, int gpus)
     struct err err = {0};
     char nonce[16];
     json_t *spec = json_pack("{s:o, s:{s:i}}", "name", json_sprintf("lr[%d]", i), "resources", "gpus", gpus);
-    snprintf(nonce, sizeof(nonce), "c0ffee%d", i);
+    snprintf(nonce, sizeof(nonce), "c0ffee%u", (unsigned char)i);
     const struct sbatch s = {.spec = spec, .job = 10 + i, .attempt = 1, .nonce = nonce,
                              .run_dir = at[i].run_dir, .agent = "/a"};
     if (slurm_array_join(&at[i].m, &s, NULL, &err) < 0)
