@@ -156,7 +156,9 @@ static void judge_why(const struct request *r, const json_t *answer)
     if (step > w->truth[r->job].most)
         broke(w, "job %d is shown at step %lld, and has made %lld", r->job, (long long)step,
               (long long)w->truth[r->job].most);
-    if (w->up && was->beat_life == w->life && was->beat_attempt == s->latest.attempt &&
+    /* A commit that was under way may hide the step until the next beat, which a dead agent does not send. */
+    if (w->up && w->agents[r->job][s->latest.attempt].alive && was->beat_life == w->life &&
+        was->beat_attempt == s->latest.attempt &&
         was->beat_generation == s->latest.generation && was->latest.state == JOB_RUNNING &&
         s->latest.state == JOB_RUNNING && step < was->beat_step)
         broke(w, "job %d is shown at step %lld, and its agent has told %lld", r->job, (long long)step,
