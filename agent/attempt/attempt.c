@@ -509,8 +509,8 @@ int attempt_run(const struct attempt_options *options, struct err *err)
         tell_ready(&a);
         uv_run(&a.loop, UV_RUN_DEFAULT);
         log_info(a.tag, "agent exits");
-        uv_loop_close(&a.loop);
     }
+    uv_loop_close(&a.loop);
     file_channel_close(a.file_channel);
     session_destroy(a.session);
     monitor_destroy(a.monitor);
