@@ -242,7 +242,7 @@ static void drop_default(json_t *spec, const struct spec_row *row)
     json_t *def = value && row->field->def ? json_loads(row->field->def, JSON_DECODE_ANY, NULL) : NULL;
     const bool empty = row->field->type == FIELD_MAP && !row->field->def && json_is_object(value) &&
                        json_object_size(value) == 0;
-    const bool differs = strcmp(row->path, "resources.gpus") == 0 && sweep_points_is(spec); /* there it is `one` */
+    const bool differs = strcmp(row->path, "resources.gpus") == 0 && sweep_points_is(spec); /* its default is `one` */
     if (empty || (def && !differs && json_equal(def, value)))
         json_object_del(map, spec_row_leaf(row->path));
     json_decref(def);

@@ -335,7 +335,7 @@ static void hears(struct world *w, int job, int attempt, const struct message *m
             gone(w, job, attempt);
     } else {
         if (!w->truth[job].asked_to_stop)
-            broke(w, "agent %d.%d is told to stop, and nobody had asked for it", job, attempt);
+            broke(w, "agent %d.%d receives STOP, which nobody requested", job, attempt);
         stop(w, job, attempt, false);
     }
 }

@@ -138,7 +138,7 @@ void shell_die(void)
     sim_kill(shell.process);
 }
 
-/* ---- what of it is replaced ---- */
+/* ---- the replaced parts ---- */
 
 struct fleet_probe {
     uv_timer_t     timer;
@@ -280,7 +280,7 @@ static void crash(struct world *w)
     if (!shell.process)
         return;
     if (how == 0) {
-        say(w, "! the controller is told to stop");
+        say(w, "! the controller gets SIGTERM");
         w->cover.harms[HARM_HUB_STOP]++;
         sim_signal(shell.process, SIGTERM);
     } else if (how == 1) {

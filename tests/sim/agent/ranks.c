@@ -538,7 +538,7 @@ static void hear(struct process *p, const char *text, size_t size)
 {
     json_t *word = json_loadb(text, size, 0, NULL);
     const char *cmd = json_string_value(json_object_get(word, "cmd"));
-    say("rank %d is told: %s", p->rank, cmd ? cmd : "?");
+    say("rank %d receives %s", p->rank, cmd ? cmd : "?");
     if (cmd && strcmp(cmd, "stop") == 0) {
         p->asked_to_stop = true;
         if (p->place == AT_DETACHED)

@@ -46,7 +46,7 @@ static void what_was_printed(void **state)
     expect("nothing new\n", "");
     expect("step 6/100 loss: 0.25\n", "{\"ev\":\"step\",\"step\":6,\"steps\":100,\"loss\":0.25,\"lr\":0.25}");
     output_progress_begin(&o);
-    expect("", ""); /* a new generation knows nothing of it */
+    expect("", ""); /* a new generation starts without it */
     output_progress_fini(&o);
     output_progress_init(&o, "auto");
     expect("step 7/100\n", "{\"ev\":\"step\",\"step\":7,\"steps\":100}");
