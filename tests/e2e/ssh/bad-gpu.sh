@@ -35,7 +35,7 @@ has 'ga has 1 of 2 GPUs: GPU 1 is not used: no handle: GPU is lost' out
 
 # One that has them is in use: the job waits for it.
 touch hold
-trap 'rm -f "$WORK/hold"' EXIT
+trap 'rm -f "$WORK/hold"; hosts_down' EXIT
 code 0 jobctl submit -q job.yaml --set name=first --set env.DO=true
 wait_event first kind=generation_started
 code 0 jobctl submit -q job.yaml --set name=second --set env.DO=true

@@ -22,7 +22,7 @@ run: |
   [ "\$RANK" != 0 ] || echo "\$CUDA_VISIBLE_DEVICES" >"$WORK/\$JOBCTL_JOB_ID.gpu"
   until [ -e "$WORK/\$JOBCTL_JOB_ID.go" ]; do sleep 0.02; done
 YAML
-trap 'touch "$WORK"/{1..5}.go' EXIT
+trap 'touch "$WORK"/{1..5}.go; hosts_down' EXIT
 submit() { code 0 jobctl submit -q job.yaml "$@"; }
 runs() { [ -s "$1.gpu" ]; }
 why() { jobctl why "$1" --json | field text; }
