@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # leftover.sh HOME - stop the daemon of this test, then list processes that still have HOME in
-# their environment (one "pid command" a line).  Ends only processes that carry that mark.
+# their environment, or a file below it in their arguments, as sshd has (one "pid command" a line).  Ends only these.
 . "$(dirname "$0")/wait.sh"
 home=$1
 mark="JOBCTL_HOME=$home/state"
 ours() {
     for d in /proc/[0-9]*; do
         [ "${d#/proc/}" != "$$" ] || continue
-        { tr '\0' '\n' <"$d/environ"; } 2>/dev/null | grep -qxF "$mark" || continue
+        { tr '\0' '\n' <"$d/environ"; } 2>/dev/null | grep -qxF "$mark" ||
+            { tr '\0' '\n' <"$d/cmdline"; } 2>/dev/null | grep -qF "$home/" || continue
         case $(sed -n 's/^State:\t\(.\).*/\1/p' "$d/status" 2>/dev/null) in Z | '') continue ;; esac
         echo "${d#/proc/} $({ tr '\0' ' ' <"$d/cmdline"; } 2>/dev/null)"
     done
